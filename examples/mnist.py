@@ -16,8 +16,8 @@ download. The full set of 70,000 images of 28 x 28 is read from a file with
 Keras's four arrays by --data=mnist.npz.
 """
 
-from absl import app, flags
 import numpy as np
+from absl import app, flags
 from sklearn.datasets import load_digits
 
 import meshkeras as mk

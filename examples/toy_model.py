@@ -11,8 +11,8 @@ layout may split either or both: with the last one above every kernel is
 held in four blocks, one per process.
 """
 
-from absl import app, flags
 import numpy as np
+from absl import app, flags
 
 import meshkeras as mk
 from meshkeras import layers

@@ -44,12 +44,12 @@ STEPS = {"mlp": 12, "cnn": 40}
 START_SECONDS = 180
 
 
-class StartTimeout(Exception):
+class StartTimeoutError(Exception):
   """A contestant has not called."""
 
 
 def _on_alarm(*_):
-  raise StartTimeout
+  raise StartTimeoutError
 
 
 def start_contestant(listener, name, model_name):
@@ -64,7 +64,7 @@ def start_contestant(listener, name, model_name):
     connections = [listener.accept() for _ in range(num_processes)]
     for connection in connections:
       connection.recv()  # its rank: it is ready
-  except (StartTimeout, EOFError) as error:
+  except (StartTimeoutError, EOFError) as error:
     launch.stop(process)
     log.seek(0)
     raise RuntimeError("%s did not start:\n%s" % (name, log.read())) from error

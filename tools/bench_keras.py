@@ -9,9 +9,8 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import tensorflow as tf
-
 import bench_service
+import tensorflow as tf
 
 keras = tf.keras
 

@@ -5,10 +5,10 @@
 
 import sys
 
+import bench_service
+
 import meshkeras as mk
 from meshkeras import layers
-
-import bench_service
 
 
 def make_model(name):

@@ -12,9 +12,8 @@ import os
 import sys
 import tempfile
 
-import numpy as np
-
 import launch
+import numpy as np
 
 BOUND = 1e-4
 # (what is split, model, mesh, layout) by number of processes.

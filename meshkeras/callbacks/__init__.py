@@ -10,8 +10,7 @@ from meshkeras.callbacks.lambda_callback import LambdaCallback
 from meshkeras.callbacks.learning_rate_scheduler import LearningRateScheduler
 from meshkeras.callbacks.reduce_lr_on_plateau import ReduceLROnPlateau
 from meshkeras.callbacks.terminate_on_nan import TerminateOnNaN
-from meshkeras.models.hooks import Callback
-from meshkeras.models.hooks import History
+from meshkeras.models.hooks import Callback, History
 
 __all__ = [
     "CSVLogger",

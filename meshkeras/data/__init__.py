@@ -5,19 +5,21 @@ by slice, with NumPy alone; no file imports TensorFlow. This floor uses
 `errors` only. Read `sources.py` first, then `batching.py`.
 """
 
-from meshkeras.data.batching import BatchReader
-from meshkeras.data.batching import RowOrder
-from meshkeras.data.batching import num_steps
-from meshkeras.data.batching import padded_batch_size
-from meshkeras.data.batching import permutation
+from meshkeras.data.batching import (
+    BatchReader,
+    RowOrder,
+    num_steps,
+    padded_batch_size,
+    permutation,
+)
 from meshkeras.data.prefetch import Prefetcher
-from meshkeras.data.sources import ArraySource
-from meshkeras.data.sources import OnesSource
-from meshkeras.data.sources import check_row_counts
-from meshkeras.data.sources import cut_validation
-from meshkeras.data.weights import ClassWeightSource
-from meshkeras.data.weights import ProductSource
-from meshkeras.data.weights import row_weights
+from meshkeras.data.sources import (
+    ArraySource,
+    OnesSource,
+    check_row_counts,
+    cut_validation,
+)
+from meshkeras.data.weights import ClassWeightSource, ProductSource, row_weights
 
 __all__ = [
     "ArraySource",

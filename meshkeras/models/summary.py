@@ -85,15 +85,12 @@ def format_bytes(num_bytes):
     >>> format_bytes(512), format_bytes(2048), format_bytes(400 * 2 ** 20)
     ('512 B', '2.00 KB', '400 MB')
   """
-  if num_bytes < 1024:
-    return "%d B" % num_bytes
-  amount, unit = float(num_bytes), UNITS[0]
-  for unit in UNITS[1:]:
+  amount, power = float(num_bytes), 0
+  while amount >= (1024 if power == 0 else 999.5) and power < len(UNITS) - 1:
     amount /= 1024
-    if amount < 999.5:
-      break
-  digits = 2 if amount < 9.995 else 1 if amount < 99.95 else 0
-  return "%.*f %s" % (digits, amount, unit)
+    power += 1
+  digits = 0 if power == 0 or amount >= 99.95 else 1 if amount >= 9.995 else 2
+  return "%.*f %s" % (digits, amount, UNITS[power])
 
 
 def _weight_cells(row, mesh, layout):

@@ -7,8 +7,13 @@ import types
 import pytest
 
 from meshkeras.callbacks import (
-    CSVLogger, EarlyStopping, LambdaCallback, LearningRateScheduler,
-    ReduceLROnPlateau, TerminateOnNaN)
+  CSVLogger,
+  EarlyStopping,
+  LambdaCallback,
+  LearningRateScheduler,
+  ReduceLROnPlateau,
+  TerminateOnNaN,
+)
 from meshkeras.callbacks.monitor import Monitor
 from meshkeras.errors import ArgumentError
 from meshkeras.models.hooks import CallbackList, History

@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 
 from meshkeras.data import (
-    ArraySource, BatchReader, RowOrder, num_steps, padded_batch_size,
-    permutation)
+  ArraySource,
+  BatchReader,
+  RowOrder,
+  num_steps,
+  padded_batch_size,
+  permutation,
+)
 from meshkeras.errors import ArgumentError
 
 CASES = [

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from meshkeras.data import (
-    ArraySource, OnesSource, check_row_counts, cut_validation)
+  ArraySource,
+  OnesSource,
+  check_row_counts,
+  cut_validation,
+)
 from meshkeras.errors import ArgumentError, DataError
 
 IMAGE = (("rows", 4), ("cols", 6))

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from meshkeras.data import (
-    BatchReader, ClassWeightSource, RowOrder, row_weights)
+from meshkeras.data import BatchReader, ClassWeightSource, RowOrder, row_weights
 from meshkeras.errors import ArgumentError, DataError
 
 LABELS = np.array([0, 2, 1, 2, 0])

@@ -4,7 +4,12 @@ import pytest
 
 from meshkeras.mesh import Layout, Mesh
 from meshkeras.models.summary import (
-    LayerRow, TrafficRow, VariableRow, format_bytes, summary_text)
+  LayerRow,
+  TrafficRow,
+  VariableRow,
+  format_bytes,
+  summary_text,
+)
 
 MESH = Mesh("data:2,model:2")
 LAYOUT = Layout("batch:data,hidden:model")
@@ -47,7 +52,7 @@ traffic per training step  collectives  bytes per process
 ---------------------------------------------------------
 allreduce over data                  4            8.08 MB
 alltoall over model                  1             512 KB
-total                                5            8.58 MB"""
+total                                5            8.58 MB"""  # noqa: E501
 
 TRAFFIC = [TrafficRow("allreduce over data", 4, 8472580),
            TrafficRow("alltoall over model", 1, 2 ** 19)]
