@@ -35,8 +35,9 @@ class Collective(NamedTuple):
 class GraphCollectives:
   """The collectives of one lowered function.
 
-  Names are "<function>/<index>.<kind>.<axes>", from the order of lowering,
-  so that every process gives one collective one name.
+  Names are "<function>.<index>.<kind>.<axes>", from the order of lowering,
+  so that every process gives one collective one name. (No "/": Horovod
+  keeps only what follows the last one.)
 
   Args:
     job: Job.
@@ -109,9 +110,26 @@ class GraphCollectives:
     received.set_shape([num_received or None] + sent.shape.as_list()[1:])
     return decode(received)
 
+  def reached_from(self, fetches):
+    """Returns the recorded collectives that running `fetches` runs.
+
+    Args:
+      fetches: tf tensors and operations.
+    """
+    reached, waiting = set(), [getattr(f, "op", f) for f in fetches]
+    while waiting:
+      op = waiting.pop()
+      if op in reached:
+        continue
+      reached.add(op)
+      waiting.extend(x.op for x in op.inputs)
+      waiting.extend(op.control_inputs)
+    names = {op.name.rsplit("/", 1)[-1] for op in reached}
+    return [record for record in self.log if record.name in names]
+
   def _record(self, kind, axes, sent):
     axes = tuple(axes)
-    name = "%s/%d.%s.%s" % (
+    name = "%s.%d.%s.%s" % (
         self._function, len(self.log), kind, "-".join(axes))
     shape = tuple(sent.shape.as_list())
     size = sent.dtype.size
@@ -124,6 +142,20 @@ class GraphCollectives:
 
 def _encode(x):
   """Returns (x in a type that Horovod moves, function that undoes it)."""
+  return _encode_opaque(_opaque(x))
+
+
+def _opaque(x):
+  """Returns x, as something TensorFlow cannot take for a constant.
+
+  Horovod's operations are not marked stateful, so TensorFlow evaluates one
+  whose input is constant while it builds or optimises the graph: on this
+  process alone, which then waits for ever for the others.
+  """
+  return tf.placeholder_with_default(x, x.shape)
+
+
+def _encode_opaque(x):
   dtype = x.dtype.base_dtype
   if dtype.is_complex:
     real = tf.float32 if dtype == tf.complex64 else tf.float64
@@ -148,8 +180,9 @@ def _encode_for_reduction(x, reduction):
     raise DimensionError(
         "allreduce: SUM of a bool tensor asked for; MAX (any) and MIN (all) "
         "are accepted. Cast it to int32 to count.")
+  x = _opaque(x)
   if dtype in _HALVES:
     return tf.cast(x, tf.float32), lambda y: tf.cast(y, dtype)
   if dtype in (tf.uint8, tf.int8):
     return tf.cast(x, tf.int32), lambda y: tf.cast(y, dtype)
-  return _encode(x)
+  return _encode_opaque(x)

@@ -12,6 +12,7 @@ import numpy as np
 from meshkeras import upstream
 from meshkeras.errors import ProcessSetError
 from meshkeras.mesh.process_sets import current_job
+from meshkeras.mesh.sessions import session_config
 from meshkeras.upstream import tf
 
 
@@ -20,10 +21,8 @@ class _HostSession:
 
   def __init__(self):
     self._graph = tf.Graph()
-    config = tf.ConfigProto(
-        intra_op_parallelism_threads=1, inter_op_parallelism_threads=1,
-        device_count={"GPU": 0})
-    self._session = tf.Session(graph=self._graph, config=config)
+    self._session = tf.Session(
+        graph=self._graph, config=session_config(current_job()))
     self._callables = {}
 
   def run(self, kind, array, build):
@@ -31,7 +30,7 @@ class _HostSession:
     if key not in self._callables:
       with self._graph.as_default():
         placeholder = tf.placeholder(array.dtype, [None] * array.ndim)
-        name = "host/%s.%s.%d" % (kind, array.dtype.name, array.ndim)
+        name = "host.%s.%s.%d" % (kind, array.dtype.name, array.ndim)
         result = build(placeholder, name)
       self._callables[key] = self._session.make_callable(
           result, [placeholder])

@@ -1,6 +1,5 @@
 """The processes of this job, and Horovod's process sets over mesh axes."""
 
-import atexit
 import os
 
 from meshkeras import upstream
@@ -27,11 +26,11 @@ class Job:
       hvd = upstream.horovod()
       if not hvd.is_initialized():
         hvd.init(process_sets="dynamic")
-        atexit.register(hvd.shutdown)
       self.size, self.rank = hvd.size(), hvd.rank()
-      self.local_size = hvd.local_size()
+      self.local_size, self.local_rank = hvd.local_size(), hvd.local_rank()
     else:
-      self.size, self.rank, self.local_size = 1, 0, 1
+      self.size, self.rank = 1, 0
+      self.local_size, self.local_rank = 1, 0
 
   @property
   def is_chief(self):
@@ -81,9 +80,10 @@ class Job:
   def _make_set(self, ranks, mesh):
     hvd = upstream.horovod()
     if len(ranks) == self.size:
-      return hvd.global_process_set
+      return KnownProcessSet(0, ranks, self.rank)
     try:
-      return hvd.add_process_set(list(ranks))
+      made = hvd.add_process_set(list(ranks))
+      return KnownProcessSet(made.process_set_id, ranks, self.rank)
     except ValueError as error:
       raise ProcessSetError(_LATE_INIT % (str(mesh), error)) from error
 
@@ -94,6 +94,34 @@ class Job:
         return self._sets[ranks]
     raise ProcessSetError(
         "Rank %d is not on mesh %r." % (self.rank, str(mesh)))
+
+
+class KnownProcessSet:
+  """A Horovod process set that knows its size without asking.
+
+  Horovod's own object asks its table of sets, under a lock that the
+  background thread holds while it negotiates: with dynamic sets, one
+  question can wait for seconds once another process has begun to run.
+
+  Args:
+    process_set_id: Horovod's number of the set.
+    ranks: its members, ascending.
+    rank: this process's global rank.
+  """
+
+  def __init__(self, process_set_id, ranks, rank):
+    self.process_set_id = process_set_id
+    self.ranks = list(ranks)
+    self._rank = rank
+
+  def size(self):
+    return len(self.ranks)
+
+  def rank(self):
+    return self.ranks.index(self._rank)
+
+  def included(self):
+    return self._rank in self.ranks
 
 
 _current = []

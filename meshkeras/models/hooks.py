@@ -173,6 +173,12 @@ class CallbackList:
     """True if some callback looks at the numbers of each evaluation step."""
     return self._any_writes("on_test_batch_end")
 
+  @property
+  def watches_batches(self):
+    """True if some callback has a hook at each training step."""
+    return self.wants_batch_logs or self._any_writes(
+        "on_train_batch_begin", "on_batch_begin")
+
   def _any_writes(self, *hooks):
     return any(
         hook in vars(callback)

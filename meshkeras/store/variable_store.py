@@ -39,6 +39,7 @@ class VariableStore:
     self._graph = graph
     self._session = session
     self._variables = {}
+    self._slot_names = set()
 
   def __getitem__(self, name):
     try:
@@ -92,30 +93,28 @@ class VariableStore:
     self._variables[name] = stored
     return stored
 
-  @contextlib.contextmanager
   def creating_for_mesh_tensorflow(self):
-    """A scope in which Mesh TF's variables have no full-size master.
+    """See `variables_without_masters`."""
+    return variables_without_masters()
 
-    Mesh TF makes a full-size variable by tf.get_variable and copies slices
-    from it. Here the getter registers the variable with the store and
-    hands Mesh TF a stub with the attributes it reads.
-    """
-    def stub(getter, name, shape=None, dtype=tf.float32,
-             initializer=None, trainable=True, **unused):
-      del getter, unused
-      return _MasterStub(name, shape, dtype, initializer, trainable)
+  def declare_slot(self, name):
+    """Says that the variable `name` will belong to the optimizer."""
+    self._slot_names.add(name)
 
-    with tf.variable_scope(
-        tf.get_variable_scope(), custom_getter=stub, reuse=tf.AUTO_REUSE):
-      yield
+  def drop_slots(self):
+    """Forgets the optimizer's variables: another optimizer comes."""
+    for name in self._slot_names & set(self._variables):
+      del self._variables[name]
+    self._slot_names = set()
 
-  def laid_out(self, variable, role="weight"):
+  def laid_out(self, variable):
     """Returns the stored variable behind an mtf.Variable."""
     master = variable.get_master()
     if not isinstance(master, _MasterStub):
       raise InternalError(
           "Variable %r was made outside creating_for_mesh_tensorflow, so it "
           "has a full-size master copy." % variable.name)
+    role = "slot" if variable.name in self._slot_names else "weight"
     return self.create(
         variable.name, variable.shape.dims, variable.slice_dtype,
         master.initializer, trainable=variable.trainable, role=role)
@@ -198,6 +197,24 @@ class VariableStore:
   def _owner(self, stored, rank):
     return slices.replica_group(
         stored.dims, self.layout, self.mesh, rank)[0]
+
+
+@contextlib.contextmanager
+def variables_without_masters():
+  """A scope in which Mesh TF's variables have no full-size master.
+
+  Mesh TF makes a full-size variable by tf.get_variable and copies slices
+  from it. Here the getter hands it a stub with the attributes it reads; the
+  store allocates the slices when the graph is lowered.
+  """
+  def stub(getter, name, shape=None, dtype=tf.float32, initializer=None,
+           trainable=True, **unused):
+    del getter, unused
+    return _MasterStub(name, shape, dtype, initializer, trainable)
+
+  with tf.variable_scope(
+      tf.get_variable_scope(), custom_getter=stub, reuse=tf.AUTO_REUSE):
+    yield
 
 
 class _MasterStub:

@@ -1,0 +1,109 @@
+"""From the user's arrays to what one process feeds to a step."""
+
+from meshkeras import data
+from meshkeras.errors import DataError, MeshKerasError, OrderError
+from meshkeras.layers.layer import BATCH
+from meshkeras.mesh import host_collectives
+
+# Labels are checked for their range this many rows at a time.
+CHECKED_ROWS = 65536
+
+
+class Batches:
+  """Checked arrays, cut into batches for one Program.
+
+  Args:
+    where: the words that open an error, "fit" or "evaluate".
+    sources: list of sources: x, then y and weights unless predicting.
+    num_rows: of each.
+  """
+
+  def __init__(self, where, sources, num_rows):
+    self.where = where
+    self.num_rows = num_rows
+    self._sources = sources
+
+  def order(self, global_batch, permutation=None):
+    """Returns the RowOrder of one epoch."""
+    return data.RowOrder(self.num_rows, global_batch, permutation)
+
+  def reader(self, program, order):
+    """Returns a function step -> list of arrays for `Program.run`."""
+    readers = [data.BatchReader(source, order, program.padded_batch)
+               for source in self._sources]
+
+    def read(step):
+      return [reader.read(step, box)
+              for reader, boxes in zip(readers, program.input_boxes)
+              for box in boxes]
+
+    return read
+
+
+def prepare(where, model, x, y=None, *, sample_weight=None,
+            class_weight=None, predict=False):
+  """Returns Batches of the user's arrays, checked on all processes at once.
+
+  Args:
+    where: the words that open an error.
+    model: built and, unless predicting, compiled with a loss.
+    x: array [rows, ...]; y: array [rows, ...].
+    sample_weight: array [rows] or None.
+    class_weight: {class: weight} or None.
+    predict: whether y and weights are not wanted.
+
+  Called by: every process. One small collective.
+
+  Raises:
+    DataError: lengths, shapes, types or labels do not fit, or the processes
+      have different arrays; on every process, naming the ranks.
+  """
+  problem, sources, signature = None, [], None
+  try:
+    sources = _sources(where, model, x, y, sample_weight, class_weight,
+                       predict)
+    signature = [[s.num_rows] + [list(d) for d in s.dims] for s in sources]
+    if not predict:
+      problem = _label_problem(where, model, sources[1])
+  except MeshKerasError as error:
+    problem = str(error)
+  host_collectives.agree(problem, DataError)
+  host_collectives.check_equal("%s: the shape of the data" % where, signature)
+  return Batches(where, sources, sources[0].num_rows)
+
+
+def _sources(where, model, x, y, sample_weight, class_weight, predict):
+  spec = model.input
+  x_source = data.ArraySource(
+      x, "%s: x" % where, list(zip(spec.dims, spec.shape)), spec.dtype)
+  if predict:
+    return [x_source]
+  if model.loss is None:
+    raise OrderError(
+        "%s: the model was compiled without a loss. Give compile a loss."
+        % where)
+  shape = model.output_shape
+  target = [(d.name, d.size) for d in model.loss.target_shape(shape).dims
+            if d.name != BATCH]
+  y_source = data.ArraySource(
+      y, "%s: y" % where, target,
+      model.loss.target_dtype.as_numpy_dtype)
+  weights = data.row_weights(
+      where, x_source.num_rows, sample_weight, y, class_weight)
+  data.check_row_counts(where, x=x_source, y=y_source, sample_weight=weights)
+  return [x_source, y_source, weights]
+
+
+def _label_problem(where, model, source):
+  """Checks this process's share of the labels; returns a text or None."""
+  job = model.runtime.job
+  begin = source.num_rows * job.rank // job.size
+  end = source.num_rows * (job.rank + 1) // job.size
+  box = tuple((0, size) for _, size in source.dims)
+  for first in range(begin, end, CHECKED_ROWS):
+    last = min(first + CHECKED_ROWS, end)
+    rows = source.read(slice(first, last), box)
+    problem = model.loss.check_target(rows, model.output_shape)
+    if problem:
+      return "%s: y, counted from row %d: %s" % (where, first, problem)
+  return None

@@ -1,0 +1,40 @@
+"""Sums of loss and metrics over many steps, reduced when asked for."""
+
+import numpy as np
+
+from meshkeras.mesh import host_collectives
+
+
+class Totals:
+  """What this process has added up, a step's partial sums at a time."""
+
+  def __init__(self):
+    self._sums = None
+    self._num_rows = 0
+
+  def add(self, sums, num_rows):
+    """Adds one step's partial sums, as `Program.run` returns them."""
+    self._sums = sums if self._sums is None else self._sums + sums
+    self._num_rows += num_rows
+
+  def reduce(self, program, extra=()):
+    """Returns ({name: float}, extra sums), equal on every process.
+
+    Args:
+      program: Program whose metrics the sums are of.
+      extra: numbers to add up over the processes in the same collective.
+
+    Called by: every process. One collective.
+    """
+    extra = np.asarray(extra, np.float64)
+    totals = host_collectives.sum_over_processes(
+        np.concatenate([self._sums, extra]))
+    sums = totals[:len(self._sums)]
+    logs = {"loss": float(sums[0] / self._num_rows)}
+    position = 1
+    for metric, _ in program.metrics:
+      count = program.num_sums[metric]
+      logs[metric.name] = float(
+          metric.result([float(s) for s in sums[position:position + count]]))
+      position += count
+    return logs, totals[len(self._sums):]

@@ -1,0 +1,209 @@
+"""The loops of fit, evaluate and predict over a model's programs."""
+
+import time
+
+import numpy as np
+
+from meshkeras import data
+from meshkeras.mesh import host_collectives
+from meshkeras.models.program import EVALUATE, PREDICT, TRAIN
+from meshkeras.models.progress import ProgressBar
+from meshkeras.models.totals import Totals
+
+
+class FitLoop:
+  """The epochs of one fit.
+
+  Args:
+    model: compiled Model.
+    batches: Batches of the training data.
+    validation: function () -> logs of the validation data, or None.
+    callbacks: CallbackList; the History is among them.
+    progress: ProgressBar.
+    options: dict of batch_size, epochs, initial_epoch, shuffle,
+      steps_per_epoch, validation_freq.
+  """
+
+  def __init__(self, model, batches, validation, callbacks, progress,
+               options):
+    self._model = model
+    self._batches = batches
+    self._validation = validation
+    self._callbacks = callbacks
+    self._progress = progress
+    self._options = options
+    self._global_batch = min(options["batch_size"], batches.num_rows)
+    self._program = model.program(TRAIN, self._global_batch)
+    self._watched = callbacks.watches_batches
+
+  def run(self):
+    """Runs the epochs; every process leaves after the same step."""
+    model, callbacks = self._model, self._callbacks
+    model.stop_training = False
+    callbacks.on_train_begin()
+    logs = {}
+    for epoch in range(self._options["initial_epoch"],
+                       self._options["epochs"]):
+      callbacks.on_epoch_begin(epoch)
+      self._progress.begin(epoch, self._options["epochs"])
+      logs = self._train_epoch(epoch)
+      if self._validates(epoch):
+        logs.update({"val_" + name: value
+                     for name, value in self._validation().items()})
+      self._progress.end(logs)
+      callbacks.on_epoch_end(epoch, logs)
+      if self._stops():
+        break
+    callbacks.on_train_end(logs)
+
+  def _validates(self, epoch):
+    frequency = self._options["validation_freq"]
+    return self._validation is not None and (
+        (epoch + 1) in frequency if hasattr(frequency, "__contains__")
+        else (epoch + 1) % frequency == 0)
+
+  def _order(self, epoch):
+    permutation = None
+    if self._options["shuffle"]:
+      permutation = data.permutation(
+          self._batches.num_rows, self._model.runtime.seed, epoch)
+    return self._batches.order(self._global_batch, permutation)
+
+  def _train_epoch(self, epoch):
+    order = self._order(epoch)
+    num_steps = order.num_steps
+    if self._options["steps_per_epoch"] is not None:
+      num_steps = min(num_steps, self._options["steps_per_epoch"])
+    totals, refresh = Totals(), 1
+    begin = time.monotonic()
+    read = self._batches.reader(self._program, order)
+    with data.Prefetcher(read, range(num_steps)) as prefetched:
+      for step, inputs in enumerate(prefetched):
+        self._callbacks.on_train_batch_begin(step)
+        self._train_step(inputs, order.num_real_rows(step), totals)
+        if self._watched or (step + 1 == refresh and step + 1 < num_steps):
+          interval = self._progress.suggested_interval(
+              (time.monotonic() - begin) / (step + 1))
+          logs, interval = self._reduce(totals, interval)
+          self._progress.update(step + 1, logs)
+          self._callbacks.on_train_batch_end(step, logs)
+          refresh = step + 1 + interval
+          if self._watched and self._stops():
+            break
+        else:
+          self._progress.update(step + 1)
+    return totals.reduce(self._program)[0]
+
+  def _train_step(self, inputs, num_rows, totals):
+    optimizer = self._model.optimizer
+    sums = self._program.run(inputs, num_rows, optimizer.iterations)
+    optimizer.iterations += 1
+    totals.add(sums, num_rows)
+
+  def _reduce(self, totals, interval):
+    """Returns (logs, steps to the next refresh), agreed by all processes.
+
+    The interval is process 0's, which is the one that draws.
+    """
+    chief = self._model.runtime.job.is_chief
+    logs, extra = totals.reduce(self._program, [interval if chief else 0])
+    return logs, max(1, int(extra[0]))
+
+  def _stops(self):
+    """Whether a callback on any process asked to stop (B17)."""
+    asked = host_collectives.sum_over_processes(
+        [float(bool(self._model.stop_training))])
+    self._model.stop_training = bool(asked[0])
+    return self._model.stop_training
+
+
+def evaluate(model, batches, batch_size, callbacks, progress, steps=None):
+  """Returns {name: float} over every row once, equal on every process.
+
+  Args:
+    model: compiled Model.
+    batches: Batches.
+    batch_size: examples of a global batch.
+    callbacks: CallbackList.
+    progress: ProgressBar.
+    steps: at most so many, or None for all.
+  """
+  global_batch = min(batch_size, batches.num_rows)
+  program = model.program(EVALUATE, global_batch)
+  order = batches.order(global_batch)
+  totals = Totals()
+  callbacks.on_test_begin()
+  progress.begin()
+  num_steps = order.num_steps if steps is None else min(steps,
+                                                        order.num_steps)
+  read = batches.reader(program, order)
+  with data.Prefetcher(read, range(num_steps)) as prefetched:
+    for step, inputs in enumerate(prefetched):
+      callbacks.on_test_batch_begin(step)
+      num_rows = order.num_real_rows(step)
+      totals.add(
+          program.run(inputs, num_rows, model.iterations), num_rows)
+      logs = None
+      if callbacks.wants_test_batch_logs:
+        logs = totals.reduce(program)[0]
+      callbacks.on_test_batch_end(step, logs)
+      progress.update(step + 1, logs)
+  logs = totals.reduce(program)[0]
+  progress.end(logs)
+  callbacks.on_test_end(logs)
+  return logs
+
+
+def predict(model, batches, batch_size, callbacks, progress, steps=None):
+  """Returns the predictions [rows, ...] in the order of the rows.
+
+  Called by: every process; each gets all rows.
+  """
+  global_batch = min(batch_size, batches.num_rows)
+  program = model.program(PREDICT, global_batch)
+  order = batches.order(global_batch)
+  num_steps = order.num_steps if steps is None else min(steps,
+                                                        order.num_steps)
+  parts = []
+  callbacks.on_predict_begin()
+  progress.begin()
+  read = batches.reader(program, order)
+  with data.Prefetcher(read, range(num_steps)) as prefetched:
+    for step, inputs in enumerate(prefetched):
+      callbacks.on_predict_batch_begin(step)
+      num_rows = order.num_real_rows(step)
+      output = program.run(inputs, num_rows, model.iterations)[:num_rows]
+      parts.append(output)
+      callbacks.on_predict_batch_end(step, {"outputs": output})
+      progress.update(step + 1)
+  progress.end()
+  callbacks.on_predict_end()
+  return np.concatenate(parts)
+
+
+def one_batch(model, batches, function):
+  """Runs one step on all rows; returns logs, or the prediction.
+
+  Called by: every process.
+  """
+  global_batch = batches.num_rows
+  program = model.program(function, global_batch)
+  order = batches.order(global_batch)
+  inputs = batches.reader(program, order)(0)
+  result = program.run(inputs, batches.num_rows, model.iterations)
+  if function == PREDICT:
+    return result[:batches.num_rows]
+  if function == TRAIN:
+    model.optimizer.iterations += 1
+  totals = Totals()
+  totals.add(result, batches.num_rows)
+  return totals.reduce(program)[0]
+
+
+def make_progress(model, num_rows, batch_size, verbose, steps=None):
+  """Returns the ProgressBar of a run over `num_rows`."""
+  num_steps = data.num_steps(num_rows, min(batch_size, num_rows))
+  if steps is not None:
+    num_steps = min(num_steps, steps)
+  return ProgressBar(
+      num_steps, verbose, is_chief=model.runtime.job.is_chief)
