@@ -72,14 +72,14 @@ def main(argv):
   if FLAGS.simulate:
     mesh = mk.Mesh(mesh, simulate=True)
 
+  mk.set_random_seed(FLAGS.seed)
   model = make_model(*x.shape[1:])
   model.compile(
       optimizer=mk.optimizers.Adam(1e-3),
       loss=mk.losses.SparseCategoricalCrossentropy(from_logits=True),
       metrics=["accuracy"],
       mesh=mesh,
-      layout=FLAGS.layout,
-      seed=FLAGS.seed)
+      layout=FLAGS.layout)
   model.summary()
   model.fit(x, y, batch_size=FLAGS.batch_size, epochs=FLAGS.epochs,
             validation_data=(x_test, y_test))

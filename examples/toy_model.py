@@ -50,13 +50,13 @@ def main(argv):
   if FLAGS.simulate:
     mesh = mk.Mesh(mesh, simulate=True)
 
+  mk.set_random_seed(FLAGS.seed)
   model = make_model()
   model.compile(
       optimizer=mk.optimizers.Adam(1e-3),
       loss=mk.losses.MeanSquaredError(),
       mesh=mesh,
-      layout=FLAGS.layout,
-      seed=FLAGS.seed)
+      layout=FLAGS.layout)
   model.summary()
   before = model.evaluate(x, x, verbose=0)
   model.fit(x, x, batch_size=FLAGS.batch_size, epochs=FLAGS.epochs)

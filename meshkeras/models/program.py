@@ -133,10 +133,10 @@ class Program:
     with self._context:
       values = mtf.cast(
           loss.call(self._target, self._prediction), tf.float32)
-      self._values_per_row = values.shape.size // self.padded_batch
+      self.values_per_row = values.shape.size // self.padded_batch
       self._loss_sum = mtf.reduce_sum(values * self._weights)
       self.metrics = self._model.metrics_for(shape, self._target.shape)
-      self._sums = [self._loss_sum * (1.0 / self._values_per_row)]
+      self._sums = [self._loss_sum]
       self.num_sums = {}
       for metric, weighted in self.metrics:
         sums = metric.sums(self._target, self._prediction,
@@ -154,7 +154,7 @@ class Program:
     # values; the division is in the seed of the backward pass, so that the
     # sum itself is never reduced in a step.
     seed = mtf.import_tf_tensor(
-        self._mesh, 1.0 / (self._scalars[0] * self._values_per_row),
+        self._mesh, 1.0 / (self._scalars[0] * self.values_per_row),
         mtf.Shape([]))
     self._gradients = mtf.gradients(
         [self._loss_sum], [v.outputs[0] for v in self._trained], [seed])

@@ -30,7 +30,8 @@ class Totals:
     totals = host_collectives.sum_over_processes(
         np.concatenate([self._sums, extra]))
     sums = totals[:len(self._sums)]
-    logs = {"loss": float(sums[0] / self._num_rows)}
+    num_values = self._num_rows * program.values_per_row
+    logs = {"loss": float(sums[0] / num_values)}
     position = 1
     for metric, _ in program.metrics:
       count = program.num_sums[metric]

@@ -9,7 +9,9 @@ losses and custom code use it. Read `elementwise.py` first, then
 from meshkeras.ops.argmax import max_with_index
 from meshkeras.ops.conv import conv2d
 from meshkeras.ops.cross_entropy import (
-    softmax_cross_entropy, sparse_softmax_cross_entropy)
+    softmax_cross_entropy,
+    sparse_softmax_cross_entropy,
+)
 from meshkeras.ops.elementwise import broadcast, elementwise
 from meshkeras.ops.gather import gather
 from meshkeras.ops.linear import bias_add, matmul

@@ -2,7 +2,12 @@
 
 from meshkeras.errors import ArgumentError
 from meshkeras.ops.dims import (
-    axis_number, check_tensor, find_dim, mesh_axis_of, reduced)
+  axis_number,
+  check_tensor,
+  find_dim,
+  mesh_axis_of,
+  reduced,
+)
 from meshkeras.upstream import mtf, tf
 
 _WORD = 0xFFFFFFFF

@@ -3,8 +3,7 @@
 from meshkeras.errors import DimensionError
 from meshkeras.mesh.dimension import format_dims
 from meshkeras.ops.dims import find_dim, find_dims
-from meshkeras.ops.window import (
-    WindowSpec, check_spec, output_size, window)
+from meshkeras.ops.window import WindowSpec, check_spec, output_size, window
 from meshkeras.upstream import mtf, tf
 
 

@@ -4,11 +4,16 @@ from meshkeras.errors import ArgumentError, DimensionError
 from meshkeras.mesh.dimension import format_dims
 from meshkeras.ops.argmax import max_with_index
 from meshkeras.ops.dims import (
-    axis_number, check_tensor, find_dim, mesh_axis_of, partial_axes, reduced,
-    sum_over)
+  axis_number,
+  check_tensor,
+  find_dim,
+  mesh_axis_of,
+  partial_axes,
+  reduced,
+  sum_over,
+)
 from meshkeras.ops.gather import local_numbers
-from meshkeras.ops.recording import (
-    Recording, keep, kept, no_second_derivative)
+from meshkeras.ops.recording import Recording, keep, kept, no_second_derivative
 from meshkeras.ops.softmax import shift
 from meshkeras.upstream import mtf, tf
 

@@ -3,8 +3,14 @@
 from meshkeras.errors import ArgumentError, DimensionError
 from meshkeras.mesh.dimension import format_dims
 from meshkeras.ops.dims import (
-    axis_number, check_tensor, find_dim, mesh_axis_of, partial_axes, reduced,
-    sum_over)
+  axis_number,
+  check_tensor,
+  find_dim,
+  mesh_axis_of,
+  partial_axes,
+  reduced,
+  sum_over,
+)
 from meshkeras.ops.recording import no_second_derivative
 from meshkeras.upstream import mtf, tf
 

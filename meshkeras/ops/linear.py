@@ -3,7 +3,13 @@
 from meshkeras.errors import DimensionError
 from meshkeras.mesh.dimension import format_dims
 from meshkeras.ops.dims import (
-    as_shape, check_tensor, find_dims, partial_axes, reduced, sum_over)
+  as_shape,
+  check_tensor,
+  find_dims,
+  partial_axes,
+  reduced,
+  sum_over,
+)
 from meshkeras.ops.elementwise import elementwise
 from meshkeras.upstream import mtf, tf
 

@@ -5,8 +5,7 @@ import numpy as np
 from meshkeras.errors import DimensionError
 from meshkeras.ops.conv import pair, resized
 from meshkeras.ops.dims import find_dims
-from meshkeras.ops.window import (
-    WindowSpec, check_spec, padding_before, window)
+from meshkeras.ops.window import WindowSpec, check_spec, padding_before, window
 from meshkeras.upstream import tf
 
 

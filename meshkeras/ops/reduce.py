@@ -3,8 +3,13 @@
 from meshkeras.errors import ArgumentError, DimensionError
 from meshkeras.mesh.dimension import format_dims
 from meshkeras.ops.dims import (
-    as_shape, axis_number, check_tensor, find_dims, mesh_axis_of, reduced,
-    split_axes)
+  as_shape,
+  axis_number,
+  check_tensor,
+  find_dims,
+  reduced,
+  split_axes,
+)
 from meshkeras.ops.elementwise import aligned
 from meshkeras.ops.recording import keep, kept, no_second_derivative
 from meshkeras.upstream import mtf, tf

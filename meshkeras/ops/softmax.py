@@ -1,10 +1,8 @@
 """Softmax and its logarithm along a dimension that may be split."""
 
 from meshkeras.ops.argmax import max_with_index
-from meshkeras.ops.dims import (
-    axis_number, find_dim, mesh_axis_of, reduced)
-from meshkeras.ops.recording import (
-    Recording, keep, kept, no_second_derivative)
+from meshkeras.ops.dims import axis_number, find_dim, mesh_axis_of, reduced
+from meshkeras.ops.recording import Recording, keep, kept, no_second_derivative
 from meshkeras.upstream import mtf, tf
 
 

@@ -5,10 +5,15 @@ from typing import NamedTuple
 from meshkeras.errors import ArgumentError, DimensionError, LayoutError
 from meshkeras.mesh.dimension import format_dims
 from meshkeras.ops.dims import (
-    as_shape, axis_number, find_dims, mesh_axis_of, partial_axes, reduced,
-    sum_over)
-from meshkeras.ops.recording import (
-    Recording, keep, kept, no_second_derivative)
+  as_shape,
+  axis_number,
+  find_dims,
+  mesh_axis_of,
+  partial_axes,
+  reduced,
+  sum_over,
+)
+from meshkeras.ops.recording import Recording, keep, kept, no_second_derivative
 from meshkeras.upstream import mtf, tf
 
 
@@ -262,7 +267,7 @@ class WindowOperation(mtf.Operation):
               "layout." % (format_dims(w.shape.dims), dim.name,
                            impl.shape[mesh_axis].name, dim.name,
                            impl.shape[mesh_axis].name))
-    for i, dim in enumerate(y.shape.dims):
+    for dim in y.shape.dims:
       mesh_axis = mesh_axis_of(impl, dim)
       if mesh_axis is not None and dim.size % impl.shape[mesh_axis].size:
         raise LayoutError(

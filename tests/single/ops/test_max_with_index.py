@@ -18,7 +18,7 @@ def build(mesh, x):
 
 
 def check(x, layouts, names="batch classes", axis=1):
-  for (mesh, layout), result in zip(layouts, run_cases(
+  for (_, layout), result in zip(layouts, run_cases(
       [MeshCase(build, ((x, names),), mesh, layout, gradients=False)
        for mesh, layout in layouts])):
     maximum, index = result.outputs

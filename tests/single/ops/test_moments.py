@@ -60,9 +60,10 @@ def test_moments_of_weights_with_other_dims():
     full = np.broadcast_to(weights.T[:, None, :], X.shape)
     mean = (full * X).sum(axes) / full.sum(axes)
     for mesh, layout in LAYOUTS:
-      result = run_on_mesh(lambda mesh, x, w: ops.moments(x, dims, w),
-                           [(X, DIMS), (weights, "hidden batch")], mesh,
-                           layout, gradients=False)
+      result = run_on_mesh(
+          lambda mesh, x, w, dims=dims: ops.moments(x, dims, w),
+          [(X, DIMS), (weights, "hidden batch")], mesh, layout,
+          gradients=False)
       np.testing.assert_allclose(result.outputs[0], mean, 1e-5)
 
 
@@ -119,7 +120,7 @@ def test_index_is_the_global_position():
   for mesh, layout in (("", ""), ("a:4", "rows:a")):
     for dtype in ("int32", "int64", "float32", "bfloat16"):
       result = run_on_mesh(
-          lambda mesh: ops.index(mesh, ("rows", 8), tf.as_dtype(dtype)), [],
+          lambda mesh, dtype=dtype: ops.index(mesh, ("rows", 8), dtype), [],
           mesh, layout)
       np.testing.assert_array_equal(result.outputs[0], np.arange(8))
       assert result.outputs[0].dtype == tf.as_dtype(dtype).as_numpy_dtype

@@ -54,4 +54,5 @@ def test_dropout_mask_of_rate_zero_is_one_and_of_bad_rate_raises():
   assert mask.outputs[0].dtype == np.float16
   for rate in (1, -0.1, 1.5):
     with pytest.raises(ArgumentError, match="rate %s given" % rate):
-      run_on_mesh(lambda mesh: ops.dropout_mask(mesh, SHAPE, rate, "d"), [])
+      run_on_mesh(lambda mesh, rate=rate: ops.dropout_mask(
+          mesh, SHAPE, rate, "d"), [])
