@@ -4,7 +4,12 @@ import inspect
 import re
 
 from meshkeras.errors import (
-    ArgumentError, DimensionError, InternalError, MeshKerasError, OrderError)
+  ArgumentError,
+  DimensionError,
+  InternalError,
+  MeshKerasError,
+  OrderError,
+)
 from meshkeras.layers import context, initializers
 from meshkeras.layers.configured import Configured
 from meshkeras.layers.weight import Weight
