@@ -1,11 +1,21 @@
-"""Keras's habits on named dimensions, meshes and layouts.
+"""Floor 9: Keras's habits on named dimensions, meshes and layouts.
 
-    import meshkeras as mk
-    from meshkeras import layers
+The public names, gathered from every floor below; no code. Start with
+`import meshkeras as mk` and `from meshkeras import layers`, and read
+`models/model.py` first.
 """
 
 from meshkeras import (
-    callbacks, data, errors, layers, losses, metrics, models, ops, optimizers)
+    callbacks,
+    data,
+    errors,
+    layers,
+    losses,
+    metrics,
+    models,
+    ops,
+    optimizers,
+)
 from meshkeras.layers import Input
 from meshkeras.mesh import Dimension, Layout, Mesh
 from meshkeras.models import Model, Sequential, set_random_seed

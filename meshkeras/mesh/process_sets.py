@@ -88,7 +88,11 @@ class Job:
       raise ProcessSetError(_LATE_INIT % (str(mesh), error)) from error
 
   def process_set(self, mesh, axes):
-    """Returns the process set of this rank along `axes` of `mesh`."""
+    """Returns the process set of this rank along `axes` of `mesh`.
+
+    Raises:
+      ProcessSetError: this rank is not on the mesh.
+    """
     for ranks in mesh.groups(axes):
       if self.rank in ranks:
         return self._sets[ranks]

@@ -23,6 +23,9 @@ def slice_shape(dims, layout, mesh):
 def slice_box(dims, layout, mesh, rank):
   """Returns the box of the tensor that processor `rank` holds.
 
+  Raises:
+    LayoutError: a split dimension's size is not divisible.
+
   Example:
     >>> from meshkeras.mesh import Layout, Mesh
     >>> slice_box([("in", 4), ("hidden", 8)], Layout("hidden:model"),

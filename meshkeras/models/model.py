@@ -4,9 +4,14 @@ import inspect
 
 import numpy as np
 
-from meshkeras import losses, metrics as metrics_lib, optimizers
+from meshkeras import losses, optimizers
+from meshkeras import metrics as metrics_lib
 from meshkeras.errors import (
-    ArgumentError, DimensionError, OrderError, near_names)
+  ArgumentError,
+  DimensionError,
+  OrderError,
+  near_names,
+)
 from meshkeras.layers import context
 from meshkeras.layers.context import CallContext
 from meshkeras.layers.input import Input
@@ -30,6 +35,9 @@ class Model(fitting.Fitting):
   Args:
     input: Input, or None to take it from the first data.
     name: what messages call it.
+
+  Raises:
+    ArgumentError: input is something else.
 
   Example:
     >>> from meshkeras import layers
@@ -70,13 +78,21 @@ class Model(fitting.Fitting):
     return Layer.sublayers.fget(self)
 
   def call(self, x, training=False):
-    """Returns the output for `x`; a subclass defines it."""
+    """Returns the output for `x`; a subclass defines it.
+
+    Raises:
+      ArgumentError: the class does not.
+    """
     raise ArgumentError(
         "%s: the class defines no call. Define call(self, x, "
         "training=False)." % type(self).__name__)
 
   def forward(self, x):
-    """Returns the output [batch, ...] for the input [batch, ...]."""
+    """Returns the output [batch, ...] for the input [batch, ...].
+
+    Raises:
+      DimensionError: `call` returned no tensor whose first dim is the batch.
+    """
     training = context.current().training
     takes_training = "training" in inspect.signature(self.call).parameters
     y = self.call(x, training=training) if takes_training else self.call(x)
@@ -242,8 +258,6 @@ class Model(fitting.Fitting):
   def build_for(self, x):
     """Builds a model without Input for the shape of the first data."""
     if self.input is None:
-      if self._compiled is None:
-        self.runtime  # raises: fit before compile
       array = np.asarray(x)
       dtype = "int32" if array.dtype.kind in "iu" else "float32"
       self.input = Input(array.shape[1:], dtype=dtype)

@@ -4,8 +4,7 @@ from meshkeras.layers.layer import BATCH
 from meshkeras.mesh.process_sets import current_job
 from meshkeras.mesh.sessions import session_config
 from meshkeras.mesh.shutdown import leave_together
-from meshkeras.store import (
-    HorovodMeshImpl, SimulatedMeshImpl, VariableStore)
+from meshkeras.store import HorovodMeshImpl, SimulatedMeshImpl, VariableStore
 from meshkeras.upstream import tf
 
 

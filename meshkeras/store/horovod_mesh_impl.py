@@ -2,8 +2,15 @@
 
 from meshkeras.mesh.collectives import GraphCollectives
 from meshkeras.store.mesh_impl_base import (
-    MeshImplBase, axis_back, axis_first, lazy_for_split, merged, padded,
-    parted, piece_of)
+  MeshImplBase,
+  axis_back,
+  axis_first,
+  lazy_for_split,
+  merged,
+  padded,
+  parted,
+  piece_of,
+)
 from meshkeras.upstream import PlacementMeshImpl, mtf, tf
 
 

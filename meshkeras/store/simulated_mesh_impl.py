@@ -1,7 +1,12 @@
 """Every processor of a mesh inside one process."""
 
 from meshkeras.store.mesh_impl_base import (
-    MeshImplBase, merged, padded, parted, piece_of)
+  MeshImplBase,
+  merged,
+  padded,
+  parted,
+  piece_of,
+)
 from meshkeras.upstream import PlacementMeshImpl, mtf, tf
 
 

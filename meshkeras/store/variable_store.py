@@ -5,7 +5,11 @@ import contextlib
 import numpy as np
 
 from meshkeras.errors import (
-    DimensionError, InternalError, MeshKerasError, near_names)
+  DimensionError,
+  InternalError,
+  MeshKerasError,
+  near_names,
+)
 from meshkeras.mesh import host_collectives, slices
 from meshkeras.mesh.dimension import format_dims
 from meshkeras.store import counter_random
