@@ -124,22 +124,22 @@ def run_cases(cases):
 
 
 def layouts_of(names, ways=(2, 4)):
-  """Returns [(mesh, layout)]: none, each dim by itself, each ordered pair.
+  """Returns [(mesh, layout)]: none, each dim by itself, each pair of dims.
 
   Args:
     names: names of the dims, apart by spaces.
-    ways: sizes of the axis for the dims by themselves; pairs are on 2 x 2.
+    ways: sizes of the axis for the dims by themselves; pairs are on 2 x 2,
+      the earlier dim on the first axis.
 
   Example:
     >>> layouts_of("x y", ways=[2])
-    [('', ''), ('a:2', 'x:a'), ('a:2', 'y:a'), ('a:2,b:2', 'x:a,y:b'), \
-('a:2,b:2', 'y:a,x:b')]
+    [('', ''), ('a:2', 'x:a'), ('a:2', 'y:a'), ('a:2,b:2', 'x:a,y:b')]
   """
   names = names.split()
   found = [("", "")]
   found += [("a:%d" % n, "%s:a" % name) for n in ways for name in names]
   found += [("a:2,b:2", "%s:a,%s:b" % pair)
-            for pair in itertools.permutations(names, 2)]
+            for pair in itertools.combinations(names, 2)]
   return found
 
 
