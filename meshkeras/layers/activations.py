@@ -7,8 +7,9 @@ traffic, except the two softmax ones.
 import math
 
 from meshkeras import ops
-from meshkeras.errors import ArgumentError
+from meshkeras.errors import ArgumentError, DimensionError
 from meshkeras.layers.configured import look_up
+from meshkeras.mesh.dimension import format_dims
 from meshkeras.upstream import tf
 
 _LOGITS = "_meshkeras_logits"
@@ -88,8 +89,11 @@ def softmax(x):
 
   When split:
     last dim: a maximum and a sum over its axis, x.size / last dim each.
+
+  Raises:
+    DimensionError: the batch is the only dim.
   """
-  return _with_logits(ops.softmax(x, x.shape.dims[-1]), x, "softmax")
+  return _with_logits(ops.softmax(x, _last_dim(x)), x, "softmax")
 
 
 def log_softmax(x):
@@ -97,8 +101,11 @@ def log_softmax(x):
 
   When split:
     last dim: as softmax.
+
+  Raises:
+    DimensionError: the batch is the only dim.
   """
-  return ops.log_softmax(x, x.shape.dims[-1])
+  return ops.log_softmax(x, _last_dim(x))
 
 
 def logits_behind(y, kind):
@@ -140,6 +147,14 @@ def get(identifier):
         "activation=%r given; accepted are a name, None or a function of a "
         "tensor. Give one of them." % (identifier,))
   return function
+
+
+def _last_dim(x):
+  if len(x.shape.dims) < 2:
+    raise DimensionError(
+        "softmax: input [%s] given; accepted is [batch, ..., classes]. Give "
+        "it a dim after the batch." % format_dims(x.shape.dims))
+  return x.shape.dims[-1]
 
 
 def _with_logits(y, x, kind):

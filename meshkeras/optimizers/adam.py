@@ -14,7 +14,7 @@ class Adam(Optimizer):
   n.
 
   Args:
-    learning_rate: above 0, or a schedule.
+    learning_rate: at least 0, or a schedule.
     beta_1: from 0 to 1, the share of momentum that stays.
     beta_2: from 0 to 1, the share of velocity that stays.
     epsilon: at least 0.

@@ -10,7 +10,7 @@ class AdamW(Adam):
   """weight -= learning_rate * weight_decay * weight, then a step of Adam.
 
   Args:
-    learning_rate: above 0, or a schedule.
+    learning_rate: at least 0, or a schedule.
     weight_decay: at least 0.
     beta_1: as Adam.
     beta_2: as Adam.

@@ -19,7 +19,7 @@ class Optimizer(Configured):
   step to step are computed on the host and given to the step.
 
   Args:
-    learning_rate: above 0, or a schedule: a function of the number of
+    learning_rate: at least 0, or a schedule: a function of the number of
       steps done before.
     name: what it is called in messages; default the class's name.
 

@@ -14,7 +14,7 @@ class SGD(Optimizer):
   weight += m * velocity - learning_rate * gradient.
 
   Args:
-    learning_rate: above 0, or a schedule.
+    learning_rate: at least 0, or a schedule.
     momentum: from 0 to 1; 0 keeps no slot.
     nesterov: whether the step looks ahead.
     name: see Optimizer.

@@ -1,8 +1,6 @@
 """The base class: names, building once, configs, errors."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -168,6 +166,8 @@ def test_wrong_dimension_name_says_what_is_accepted(make, text):
      "of 2 dims"),
     (lambda: layers.Embedding(10, 3), ([4, 6], "batch in"),
      "input of type float32 given; accepted are whole numbers"),
+    (lambda: layers.Activation("softmax"), ([4], "batch"),
+     r"softmax: input \[batch=4\] given"),
     (lambda: layers.LayerNormalization(axis=0), ([4, 6], "batch in"),
      "axis=0 given"),
     (lambda: layers.BatchNormalization(axis=2), ([4, 6], "batch in"),
@@ -342,15 +342,3 @@ def test_contexts_nest_and_end():
       assert inner.unique_name("a") == "a_1"
     assert context.current() is outer
     assert outer.unique_name("a") == "a"
-
-
-def test_weight_names_are_the_same_in_another_process():
-  code = (
-      "from meshkeras import layers\n"
-      "model = [layers.Dense(2), layers.Flatten(), layers.Dense(2)]\n"
-      "layers.name_layers(model)\n"
-      "print(','.join(layer.name for layer in model))\n")
-  found = subprocess.run(
-      [sys.executable, "-c", code], capture_output=True, text=True,
-      check=True)
-  assert found.stdout.strip() == "dense,flatten,dense_1"
