@@ -1,0 +1,265 @@
+"""A checkpoint shard: one file in the safetensors format, streamed.
+
+8 bytes, little endian: the length of the header; the header, JSON text; the
+tensors' bytes one after the other. Nothing of a file is held in memory but
+the tensor being written or read.
+"""
+
+import json
+import math
+import os
+import struct
+import zlib
+
+import numpy as np
+
+from meshkeras.errors import CheckpointError
+from meshkeras.store import stages
+from meshkeras.store.manifest import BLOCK_BYTES, SliceEntry, numpy_dtype
+
+WRITER = "meshkeras"
+# Bytes handed to the system at a time; a multiple of BLOCK_BYTES.
+CHUNK_BYTES = 1 << 22
+# A header that claims more is no header.
+_LONGEST_HEADER = 1 << 28
+
+_TYPES = {
+    "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16",
+    "int16": "I16", "uint32": "U32", "int32": "I32", "uint64": "U64",
+    "int64": "I64", "float16": "F16", "bfloat16": "BF16", "float32": "F32",
+    "float64": "F64", "complex64": "F32", "complex128": "F64"}
+
+_DAMAGED = (
+    "%s: variable %r: bytes %d to %d have the checksum %s, %s expected. The "
+    "shard is damaged: copy it again, or use another checkpoint.")
+
+
+def tensor_key(name, begin, shape, full_shape):
+  """Returns what a part of a variable is called inside its shard.
+
+  Example:
+    >>> tensor_key("dense/kernel", (0, 4), (8, 4), (8, 8))
+    'dense/kernel[0:8,4:8]'
+    >>> tensor_key("dense/bias", (0,), (8,), (8,))
+    'dense/bias'
+  """
+  if tuple(shape) == tuple(full_shape):
+    return name
+  return "%s[%s]" % (name, ",".join(
+      "%d:%d" % (b, b + n) for b, n in zip(begin, shape)))
+
+
+def header_bytes(tensors, metadata):
+  """Returns (what a file begins with, [offset of each tensor in the file]).
+
+  Complex tensors are real ones with a last dim of 2.
+
+  Args:
+    tensors: list of (key, type's name, shape).
+    metadata: {text: text}.
+  """
+  header, position, positions = {"__metadata__": metadata}, 0, []
+  for key, dtype, shape in tensors:
+    num_bytes = math.prod(shape) * numpy_dtype(dtype).itemsize
+    parts = [2] if dtype.startswith("complex") else []
+    header[key] = {
+        "dtype": _TYPES[dtype], "shape": list(shape) + parts,
+        "data_offsets": [position, position + num_bytes]}
+    positions.append(position)
+    position += num_bytes
+  text = json.dumps(header, separators=(",", ":")).encode("utf-8")
+  # The tensors begin at a multiple of 8, as every common reader likes.
+  text += b" " * (-len(text) % 8)
+  head = struct.pack("<Q", len(text)) + text
+  return head, [len(head) + p for p in positions]
+
+
+def check_type(name, dtype):
+  """Raises CheckpointError for a type that the format lacks."""
+  if dtype not in _TYPES:
+    raise CheckpointError(
+        "Variable %r: type %s cannot be saved; accepted are %s. Use one of "
+        "them." % (name, dtype, ", ".join(_TYPES)))
+
+
+def write_shard(path, pieces, read, metadata):
+  """Writes a shard, flushed to disk, and returns its slices' entries.
+
+  Args:
+    path: of the new file; there must be none.
+    pieces: list of (VariableEntry, box), in the order to be written.
+    read: function position in `pieces` -> array of the box's shape; called
+      in order, and what it returned is let go before the next call.
+    metadata: {text: text} for the header.
+
+  Called by: owners only.
+
+  Returns: ([SliceEntry], bytes of the file).
+  Raises:
+    OSError: the system refuses; what was written is removed.
+  """
+  # The larger items first, so that each tensor is aligned to its items.
+  order = sorted(range(len(pieces)),
+                 key=lambda i: -pieces[i][0].itemsize)
+  tensors = []
+  for i in order:
+    variable, box = pieces[i]
+    begin, shape = _begin_and_shape(box)
+    tensors.append((tensor_key(variable.name, begin, shape, variable.shape),
+                    variable.dtype, shape))
+  head, offsets = header_bytes(tensors, metadata)
+  entries = [None] * len(pieces)
+  stages.reach("before_write")
+  descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+  try:
+    try:
+      _write_all(descriptor, head)
+      stages.reach("within_write")
+      for i, offset in zip(order, offsets):
+        begin, shape = _begin_and_shape(pieces[i][1])
+        data = raw_bytes(read(i))
+        checksums = _write_checked(descriptor, data)
+        entries[i] = SliceEntry(os.path.basename(path), begin, shape, offset,
+                                data.size, checksums)
+        del data
+      stages.reach("after_write")
+      stages.reach("before_flush")
+      os.fsync(descriptor)
+      stages.reach("after_flush")
+      size = os.fstat(descriptor).st_size
+    finally:
+      os.close(descriptor)
+  except BaseException:
+    remove_quietly(path)
+    raise
+  return entries, size
+
+
+def _begin_and_shape(box):
+  return (tuple(int(begin) for begin, _ in box),
+          tuple(int(end - begin) for begin, end in box))
+
+
+def raw_bytes(array):
+  """Returns an array's bytes in row order, without a copy if it can be."""
+  return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _write_all(descriptor, data):
+  view = memoryview(data)
+  while view:
+    view = view[os.write(descriptor, view):]
+
+
+def _write_checked(descriptor, data):
+  """Writes bytes and returns the checksums of their blocks."""
+  found = []
+  for begin in range(0, data.size, CHUNK_BYTES):
+    chunk = data[begin:begin + CHUNK_BYTES]
+    found.append(checksums_of(chunk))
+    _write_all(descriptor, chunk)
+  return "".join(found)
+
+
+def checksums_of(data):
+  """Returns the CRC-32 of each block of uint8 `data`, 8 hex digits each."""
+  return "".join(
+      "%08x" % zlib.crc32(data[begin:begin + BLOCK_BYTES])
+      for begin in range(0, data.size, BLOCK_BYTES))
+
+
+def remove_quietly(path):
+  """Removes a file of ours, if it is there and can be removed."""
+  try:
+    os.unlink(path)
+  except OSError:
+    pass
+
+
+class ShardReader:
+  """The shards of one directory, opened when first read.
+
+  Args:
+    directory: of the checkpoint.
+  """
+
+  def __init__(self, directory):
+    self._directory = directory
+    self._descriptors = {}
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, *exception):
+    for descriptor in self._descriptors.values():
+      os.close(descriptor)
+    self._descriptors = {}
+
+  def path(self, name):
+    """Returns a shard's path."""
+    return os.path.join(self._directory, name)
+
+  def read_into(self, name, offset, out):
+    """Fills the uint8 array `out` from byte `offset` of a shard.
+
+    Raises:
+      CheckpointError: the shard is missing, too short, or cannot be read.
+    """
+    try:
+      if name not in self._descriptors:
+        self._descriptors[name] = os.open(self.path(name), os.O_RDONLY)
+      done = 0
+      while done < out.size:
+        count = os.preadv(self._descriptors[name],
+                          [memoryview(out)[done:done + (1 << 30)]],
+                          offset + done)
+        if not count:
+          raise CheckpointError(
+              "%s: %d bytes expected from byte %d, %d found. The shard is "
+              "damaged: copy it again, or use another checkpoint."
+              % (self.path(name), out.size, offset, done))
+        done += count
+    except OSError as error:
+      raise CheckpointError(
+          "%s: cannot be read (%s). Copy the shard again, or use another "
+          "checkpoint." % (self.path(name), error.strerror)) from error
+
+  def check(self, variable, part, blocks, scratch):
+    """Verifies blocks of a part against the checksums of the index.
+
+    Args:
+      variable: its name, for the error.
+      part: SliceEntry.
+      blocks: (first, one past the last) of the part's blocks.
+      scratch: uint8 array [CHUNK_BYTES] to read into.
+
+    Raises:
+      CheckpointError: a checksum differs, or the bytes cannot be read.
+    """
+    end = min(blocks[1] * BLOCK_BYTES, part.num_bytes)
+    for begin in range(blocks[0] * BLOCK_BYTES, end, CHUNK_BYTES):
+      data = scratch[:min(CHUNK_BYTES, end - begin)]
+      self.read_into(part.file, part.offset + begin, data)
+      first = begin // BLOCK_BYTES * 8
+      found = checksums_of(data)
+      wanted = part.checksums[first:first + len(found)]
+      if found != wanted:
+        i = next(i for i in range(0, len(found), 8)
+                 if found[i:i + 8] != wanted[i:i + 8])
+        at = part.offset + begin + i // 8 * BLOCK_BYTES
+        raise CheckpointError(_DAMAGED % (
+            self.path(part.file), variable, at,
+            min(at + BLOCK_BYTES, part.offset + part.num_bytes),
+            found[i:i + 8], wanted[i:i + 8]))
+
+
+def read_header(path):
+  """Returns the JSON header of a safetensors file, or None if it has none."""
+  try:
+    with open(path, "rb") as file:
+      length = struct.unpack("<Q", file.read(8))[0]
+      if length > min(_LONGEST_HEADER, os.fstat(file.fileno()).st_size):
+        return None
+      return json.loads(file.read(length).decode("utf-8"))
+  except (OSError, ValueError, struct.error):
+    return None
