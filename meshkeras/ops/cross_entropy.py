@@ -136,15 +136,16 @@ class CrossEntropyOperation(mtf.Operation):
 
   def _fused(self, unused_rank, logits, labels):
     axis = axis_number(self.inputs[0], self.class_dim)
-    logits = tf.cast(logits, self.outputs[0].dtype)
-    if not self.sparse:
-      return tf.nn.softmax_cross_entropy_with_logits_v2(
-          labels=tf.cast(labels, logits.dtype), logits=logits, axis=axis)
-    return tf.reshape(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels=tf.reshape(labels, [-1]),
-            logits=rows_of_classes(logits, axis)),
-        labels.shape)
+    sizes = logits.shape.as_list()
+    rows = rows_of_classes(tf.cast(logits, self.outputs[0].dtype), axis)
+    if self.sparse:
+      loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
+          labels=tf.reshape(labels, [-1]), logits=rows)
+    else:
+      loss = tf.raw_ops.SoftmaxCrossEntropyWithLogits(
+          features=rows,
+          labels=rows_of_classes(tf.cast(labels, rows.dtype), axis))[0]
+    return tf.reshape(loss, sizes[:axis] + sizes[axis + 1:])
 
   def _lower_split(self, lowering, logits, labels, maximum, mesh_axis):
     impl = lowering.mesh_impl(self)
