@@ -7,9 +7,14 @@
       --mesh_shape=tall:2,wide:2 --layout=rows:tall,cols:wide
 
 The last one splits each image in four blocks. The numbers are the same on
-any mesh and with any layout. Names a layout can split: batch, rows, cols,
-filters1, filters2, pixels, hidden1, hidden2, classes (if an even share is
-possible: 10 classes over 2 processors, but not over 4).
+any mesh and with any layout. (They stay the same to six digits for all
+epochs because tanh is smooth. With relu each step is the same up to rounding
+too, but a rounding that moves a value across the kink makes the gradient
+jump, and after some hundred steps two runs are two equally good models.)
+
+Names a layout can split: batch, rows, cols, filters1, filters2, pixels,
+hidden1, hidden2 and classes, where an even share is possible: 10 classes go
+over 2 processors, but not over 4.
 
 The data are scikit-learn's 1,797 images of 8 x 8 pixels, which need no
 download. The full set of 70,000 images of 28 x 28 is read from a file with
@@ -29,8 +34,8 @@ flags.DEFINE_string("layout", None, "dims on axes: batch:data,hidden1:model")
 flags.DEFINE_bool("simulate", False, "run the whole mesh in one process")
 flags.DEFINE_string("data", None, "a file like Keras's mnist.npz")
 flags.DEFINE_integer("batch_size", 32, "examples per step, all processes")
-flags.DEFINE_integer("epochs", 12, "times each example is trained on")
-flags.DEFINE_integer("seed", 1, "of weights, order and held-out part")
+flags.DEFINE_integer("epochs", 16, "times each example is trained on")
+flags.DEFINE_integer("seed", 0, "of weights, order and held-out part")
 
 
 def read_digits(seed):
@@ -53,13 +58,13 @@ def read_mnist(path):
 def make_model(num_rows, num_cols):
   return mk.Sequential([
       mk.Input((num_rows, num_cols, 1), dims=("rows", "cols", "gray")),
-      layers.Conv2D(16, 3, padding="same", activation="relu",
+      layers.Conv2D(16, 3, padding="same", activation="tanh",
                     dim="filters1"),       # [batch, rows, cols, filters1]
-      layers.Conv2D(32, 3, padding="same", activation="relu",
+      layers.Conv2D(32, 3, padding="same", activation="tanh",
                     dim="filters2"),       # [batch, rows, cols, filters2]
       layers.Flatten(dim="pixels"),        # [batch, pixels]
-      layers.Dense(128, activation="relu", dim="hidden1"),
-      layers.Dense(128, activation="relu", dim="hidden2"),
+      layers.Dense(128, activation="tanh", dim="hidden1"),
+      layers.Dense(128, activation="tanh", dim="hidden2"),
       layers.Dense(10, dim="classes"),     # [batch, classes]: logits
   ])
 

@@ -34,11 +34,11 @@ def read_data():
 def image_model():
   return mk.Sequential([
       mk.Input((8, 8, 1), dims=("rows", "cols", "gray")),
-      layers.Conv2D(8, 3, padding="same", activation="relu", dim="filters"),
+      layers.Conv2D(8, 3, padding="same", activation="tanh", dim="filters"),
       layers.BatchNormalization(),
       layers.MaxPooling2D(2),
       layers.Flatten(dim="pixels"),
-      layers.Dense(64, activation="relu", dim="hidden"),
+      layers.Dense(64, activation="tanh", dim="hidden"),
       layers.Dropout(0.25),
       layers.Dense(NUM_CLASSES, dim="classes"),
   ], name="image")
@@ -50,7 +50,7 @@ def token_model():
       mk.Input((8, 8), dims=("rows", "cols"), dtype="int32"),
       layers.Embedding(20, 8, dim="features", vocabulary_dim="vocabulary"),
       layers.Flatten(dim="pixels"),
-      layers.Dense(64, activation="relu", dim="hidden"),
+      layers.Dense(64, activation="tanh", dim="hidden"),
       layers.LayerNormalization(),
       layers.Dense(NUM_CLASSES, dim="classes"),
   ], name="token")
