@@ -15,10 +15,12 @@ from meshkeras import (
     models,
     ops,
     optimizers,
+    saving,
 )
 from meshkeras.layers import Input
 from meshkeras.mesh import Dimension, Layout, Mesh
-from meshkeras.models import Model, Sequential, set_random_seed
+from meshkeras.models import Model, Sequential, load_model, set_random_seed
+from meshkeras.saving import latest_checkpoint
 from meshkeras.version import __version__
 
 __all__ = [
@@ -32,11 +34,14 @@ __all__ = [
     "callbacks",
     "data",
     "errors",
+    "latest_checkpoint",
     "layers",
+    "load_model",
     "losses",
     "metrics",
     "models",
     "ops",
     "optimizers",
+    "saving",
     "set_random_seed",
 ]

@@ -6,6 +6,7 @@ the loops of fit, evaluate and predict; it uses every floor below. Read
 """
 
 from meshkeras.models.hooks import Callback, CallbackList, History
+from meshkeras.models.loading import load_model
 from meshkeras.models.model import Model
 from meshkeras.models.seeds import set_random_seed
 from meshkeras.models.sequential import Sequential
@@ -16,5 +17,6 @@ __all__ = [
     "History",
     "Model",
     "Sequential",
+    "load_model",
     "set_random_seed",
 ]

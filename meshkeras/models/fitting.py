@@ -66,8 +66,8 @@ class Fitting:
     progress = trainer.make_progress(
         self, batches.num_rows, batch_size, verbose,
         options["steps_per_epoch"])
-    trainer.FitLoop(
-        self, batches, validation, callback_list, progress, options).run()
+    self.run_fit(trainer.FitLoop(
+        self, batches, validation, callback_list, progress, options))
     return history
 
   def evaluate(self, x=None, y=None, batch_size=32, verbose="auto",

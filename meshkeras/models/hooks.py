@@ -60,6 +60,21 @@ class Callback:
   def set_state(self, state):
     """Takes back what `get_state` returned; called after on_train_begin."""
 
+  @property
+  def state_key(self):
+    """Under which name a checkpoint keeps the state."""
+    return type(self).__name__
+
+  def save_after_batch(self, batch):
+    """After a training step, when every callback has seen it.
+
+    For what saves the state of all of them; it must cost nothing when it
+    does not save.
+    """
+
+  def save_after_epoch(self, epoch, logs=None):
+    """After an epoch, when every callback's `on_epoch_end` has run."""
+
   def on_train_begin(self, logs=None):
     """Before the first epoch."""
 
@@ -188,6 +203,31 @@ class CallbackList:
   def _call(self, hook, *args):
     for callback in self._callbacks:
       getattr(callback, hook)(*args)
+
+  def _by_key(self):
+    """Yields (key, callback); the second of one key has "_1" added."""
+    taken = {}
+    for callback in self._callbacks:
+      key = callback.state_key
+      number = taken[key] = taken.get(key, -1) + 1
+      yield (key if not number else "%s_%d" % (key, number)), callback
+
+  def get_state(self):
+    """Returns {key: state} of the callbacks that keep one."""
+    states = {key: callback.get_state() for key, callback in self._by_key()}
+    return {key: state for key, state in states.items() if state}
+
+  def set_state(self, states):
+    """Gives each callback its state of `get_state`, where it is known."""
+    for key, callback in self._by_key():
+      if key in states:
+        callback.set_state(states[key])
+
+  def save_after_batch(self, batch):
+    self._call("save_after_batch", batch)
+
+  def save_after_epoch(self, epoch, logs=None):
+    self._call("save_after_epoch", epoch, logs)
 
   def on_train_begin(self, logs=None):
     self._call("on_train_begin", logs)

@@ -19,14 +19,14 @@ from meshkeras.layers.layer import Layer, name_layers
 from meshkeras.mesh import Layout, Mesh
 from meshkeras.mesh.layout import check_layout
 from meshkeras.mesh.process_sets import current_job
-from meshkeras.models import fitting, seeds
+from meshkeras.models import fitting, saving_methods, seeds
 from meshkeras.models.program import TRAIN, Program
 from meshkeras.models.runtime import Runtime
 from meshkeras.store.variable_store import variables_without_masters
 from meshkeras.upstream import mtf, tf
 
 
-class Model(fitting.Fitting):
+class Model(fitting.Fitting, saving_methods.Saving):
   """Layers with a loss and an optimizer, on a mesh with a layout.
 
   Subclass it: make layers in `__init__`, use them in `call(x)`. Every
@@ -63,6 +63,7 @@ class Model(fitting.Fitting):
     self.loss = None
     self.optimizer = None
     self.stop_training = False
+    self.forget_training()
     self._metrics = []
     self._compiled = None
     self._runtime = None
@@ -208,6 +209,7 @@ class Model(fitting.Fitting):
       self._check_layout()
     self.optimizer, self.loss, self._metrics = optimizer, loss, metrics
     self._programs = {}
+    self.forget_training()
     if self._runtime is not None:
       self._move(mesh, layout)
 
@@ -242,12 +244,21 @@ class Model(fitting.Fitting):
           "%s: not compiled, so there is no mesh, layout or loss. Call "
           "compile before this." % self.name)
     if self._runtime is None:
-      self.build()
-      mesh, layout = self._compiled
-      self._runtime = Runtime(mesh, layout, seeds.current_seed())
-      self._allocate()
+      self.start()
       self._runtime.store.initialize()
     return self._runtime
+
+  def start(self, seed=None):
+    """Makes the runtime, its weights still without values.
+
+    Args:
+      seed: None for the one in force.
+    """
+    self.build()
+    mesh, layout = self._compiled
+    self._runtime = Runtime(
+        mesh, layout, seeds.current_seed() if seed is None else seed)
+    self._allocate()
 
   def _allocate(self):
     for weight in self.weights:

@@ -180,7 +180,7 @@ class Program:
           variable.outputs[0], slots, gradient, hyperparameters)
 
   def _slot(self, variable, name, initializer):
-    full_name = "optimizer/%s/%s" % (variable.name, name)
+    full_name = slot_name(variable.name, name)
     self._runtime.store.declare_slot(full_name)
     return mtf.get_variable(
         self._mesh, full_name, variable.shape, dtype=variable.slice_dtype,
@@ -261,6 +261,11 @@ class Program:
     parts = np.array(results[:len(self._counted)], np.float64)
     # where, not a product: a replica's infinity times 0 would be NaN.
     return np.where(self._counted > 0, parts, 0.0).sum(axis=0)
+
+
+def slot_name(weight_name, slot):
+  """Returns the name of the variable that an optimizer keeps of a weight."""
+  return "optimizer/%s/%s" % (weight_name, slot)
 
 
 def _partial_slices(laid_out):

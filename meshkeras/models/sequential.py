@@ -1,6 +1,8 @@
 """Sequential: one layer after another."""
 
 from meshkeras.errors import ArgumentError, OrderError
+from meshkeras.layers import get as get_layer
+from meshkeras.layers.configured import plain_value
 from meshkeras.layers.input import Input
 from meshkeras.layers.layer import Layer
 from meshkeras.models.model import Model
@@ -62,6 +64,18 @@ class Sequential(Model):
   @property
   def layers(self):
     return list(self._layers)
+
+  def get_config(self):
+    """Returns {argument name: plain value}, enough to build an equal one."""
+    parts = ([] if self.input is None else [self.input]) + self._layers
+    return {"name": self.name,
+            "layers": [plain_value(part, self.name) for part in parts]}
+
+  @classmethod
+  def from_config(cls, config):
+    """Returns a model built from what `get_config` returned."""
+    return cls([get_layer(part) for part in config["layers"]],
+               name=config["name"])
 
   def call(self, x, training=False):
     for layer in self._layers:

@@ -8,9 +8,17 @@ from meshkeras.mesh import host_collectives
 class Totals:
   """What this process has added up, a step's partial sums at a time."""
 
-  def __init__(self):
-    self._sums = None
-    self._num_rows = 0
+  def __init__(self, sums=None, num_rows=0):
+    self._sums = None if sums is None else np.asarray(sums, np.float64)
+    self._num_rows = num_rows
+
+  def state(self):
+    """Returns (sums of each process, rows) as JSON-able values.
+
+    Called by: every process. One collective.
+    """
+    own = None if self._sums is None else self._sums.tolist()
+    return host_collectives.gather_objects(own), self._num_rows
 
   def add(self, sums, num_rows):
     """Adds one step's partial sums, as `Program.run` returns them."""

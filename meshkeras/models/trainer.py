@@ -6,6 +6,7 @@ import numpy as np
 
 from meshkeras import data
 from meshkeras.mesh import host_collectives
+from meshkeras.models.position import Position
 from meshkeras.models.program import EVALUATE, PREDICT, TRAIN
 from meshkeras.models.progress import ProgressBar
 from meshkeras.models.totals import Totals
@@ -35,16 +36,22 @@ class FitLoop:
     self._global_batch = min(options["batch_size"], batches.num_rows)
     self._program = model.program(TRAIN, self._global_batch)
     self._watched = callbacks.watches_batches
+    self._position = Position(options["initial_epoch"])
 
   def run(self):
     """Runs the epochs; every process leaves after the same step."""
     model, callbacks = self._model, self._callbacks
     model.stop_training = False
     callbacks.on_train_begin()
+    resumed = model.resumed_state(self._options["initial_epoch"])
+    if resumed is not None:
+      self._resume(resumed)
     logs = {}
-    for epoch in range(self._options["initial_epoch"],
-                       self._options["epochs"]):
+    for epoch in range(self._position.epoch, self._options["epochs"]):
       callbacks.on_epoch_begin(epoch)
+      if self._position.step:
+        # The epoch had begun before: what its hook changed is undone.
+        self._resume(resumed)
       self._progress.begin(epoch, self._options["epochs"])
       logs = self._train_epoch(epoch)
       if self._validates(epoch):
@@ -52,9 +59,39 @@ class FitLoop:
                      for name, value in self._validation().items()})
       self._progress.end(logs)
       callbacks.on_epoch_end(epoch, logs)
+      self._position = Position(epoch + 1)
+      callbacks.save_after_epoch(epoch, logs)
       if self._stops():
         break
     callbacks.on_train_end(logs)
+
+  def _resume(self, state):
+    """Takes the place in the epochs, and what callbacks knew there."""
+    self._position = Position.from_state(
+        state, self._data_state(), self._model.runtime.job)
+    self._callbacks.set_state(state["callbacks"])
+    if state["learning_rate"] is not None:
+      self._model.optimizer.learning_rate = state["learning_rate"]
+
+  def state(self):
+    """Returns what a checkpoint keeps of this fit, plain JSON values.
+
+    Called by: every process; within an epoch one collective.
+    """
+    return {**self._position.state(), "data": self._data_state(),
+            "callbacks": self._callbacks.get_state()}
+
+  def logs(self):
+    """Returns the logs of the epoch so far.
+
+    Called by: every process. One collective.
+    """
+    return self._position.totals.reduce(self._program)[0]
+
+  def _data_state(self):
+    return {"num_rows": self._batches.num_rows,
+            "global_batch": self._global_batch,
+            "shuffle": bool(self._options["shuffle"])}
 
   def _validates(self, epoch):
     frequency = self._options["validation_freq"]
@@ -74,16 +111,18 @@ class FitLoop:
     num_steps = order.num_steps
     if self._options["steps_per_epoch"] is not None:
       num_steps = min(num_steps, self._options["steps_per_epoch"])
-    totals, refresh = Totals(), 1
+    first, totals = self._position.step, self._position.totals
+    refresh = first + 1
     begin = time.monotonic()
     read = self._batches.reader(self._program, order)
-    with data.Prefetcher(read, range(num_steps)) as prefetched:
-      for step, inputs in enumerate(prefetched):
+    with data.Prefetcher(read, range(first, num_steps)) as prefetched:
+      for step, inputs in enumerate(prefetched, first):
         self._callbacks.on_train_batch_begin(step)
         self._train_step(inputs, order.num_real_rows(step), totals)
+        self._position.step = step + 1
         if self._watched or (step + 1 == refresh and step + 1 < num_steps):
           interval = self._progress.suggested_interval(
-              (time.monotonic() - begin) / (step + 1))
+              (time.monotonic() - begin) / (step + 1 - first))
           logs, interval = self._reduce(totals, interval)
           self._progress.update(step + 1, logs)
           self._callbacks.on_train_batch_end(step, logs)
@@ -92,6 +131,7 @@ class FitLoop:
             break
         else:
           self._progress.update(step + 1)
+        self._callbacks.save_after_batch(step)
     return totals.reduce(self._program)[0]
 
   def _train_step(self, inputs, num_rows, totals):

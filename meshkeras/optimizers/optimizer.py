@@ -46,6 +46,11 @@ class Optimizer(Configured):
           type(self).__name__, "learning_rate", value, zero=True)
     self._learning_rate = value
 
+  @property
+  def scheduled(self):
+    """Whether the rate is a function of the steps done."""
+    return callable(self._learning_rate)
+
   def learning_rate_at(self, iteration):
     """Returns the rate of the step after `iteration` others, a float."""
     if callable(self._learning_rate):

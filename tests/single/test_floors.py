@@ -85,6 +85,7 @@ BASES = {
     "Pooling2D": ABSTRACT,
     "RandomInitializer": FOR_USERS,
     "RandomNormal": "TruncatedNormal differs in its draw alone",
+    "Saving": ABSTRACT,
     "VarianceScaling": "its named cases are classes, as in Keras",
     "_Scaled": ABSTRACT,
 }
