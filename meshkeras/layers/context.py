@@ -9,9 +9,10 @@ _RUNNING = threading.local()
 
 
 class LayerCall(NamedTuple):
-  """One call of a layer: what it returned, and its operations' range."""
+  """One call of a layer: what it got and gave, its operations' range."""
 
   layer: Any
+  input: Any
   output: Any
   begin: int
   end: int

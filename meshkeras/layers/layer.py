@@ -142,7 +142,7 @@ class Layer(Configured):
           "%s: call returned a %s; accepted is one mtf.Tensor. Return the "
           "output." % (self.label, type(y).__name__))
     running.calls.append(
-        context.LayerCall(self, y, begin, len(x.graph.operations)))
+        context.LayerCall(self, x, y, begin, len(x.graph.operations)))
     return y
 
   def check_input(self, rows):

@@ -40,8 +40,11 @@ class CategoricalCrossentropy(Crossentropy):
 
   def call(self, y_true, y_pred):
     classes = class_dim(y_pred, "CategoricalCrossentropy")
-    y_true = self._smoothed(same_type(y_true, y_pred), classes.size)
     logits = self.logits(y_pred)
+    if logits is not None:
+      # Both at once: an accuracy asks for the targets' maximum too.
+      ops.max_with_index(logits, classes, beside=y_true)
+    y_true = self._smoothed(same_type(y_true, y_pred), classes.size)
     if logits is not None:
       return ops.softmax_cross_entropy(logits, y_true, classes)
     total = mtf.reduce_sum(y_pred, reduced_dim=classes)

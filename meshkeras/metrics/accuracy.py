@@ -75,8 +75,8 @@ class CategoricalAccuracy(Mean):
     y_true, y_pred: [batch, ..., classes]
 
   When split:
-    classes: the maximum that a cross entropy has computed is used; without
-      one, and for y_true, one of 8 bytes per value over its axis.
+    classes: the maxima that a cross entropy has computed are used; without
+      one, two of 8 bytes per value over its axis.
 
   Raises:
     DimensionError: y_true has other dims than y_pred.

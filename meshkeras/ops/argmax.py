@@ -14,7 +14,7 @@ _WORD = 0xFFFFFFFF
 _LARGEST = 0x7FFFFFFF
 
 
-def max_with_index(x, dim):
+def max_with_index(x, dim, beside=None):
   """Returns the largest value along `dim` and its first position.
 
   Called again in one graph with the same x and dim it returns the same two
@@ -23,9 +23,11 @@ def max_with_index(x, dim):
   Args:
     x: tensor of floating-point type. NaN counts as larger than any number.
     dim: dimension of x.
+    beside: tensor of the same dims whose maximum will be asked for too; the
+      two then share one collective.
 
   Dimensions:
-    x: [..., dim, ...]
+    x, beside: [..., dim, ...]
     maximum, index: the other dims of x
 
   When split:
@@ -57,19 +59,28 @@ def max_with_index(x, dim):
   # On the graph, so that it lives as long as the tensors do.
   known = x.graph.__dict__.setdefault("meshkeras_max_with_index", {})
   if (x, dim) not in known:
-    known[x, dim] = tuple(MaxWithIndexOperation(x, dim).outputs)
+    xs = [x]
+    if beside is not None and beside.shape == x.shape and (
+        beside.dtype.is_floating and (beside, dim) not in known):
+      xs.append(beside)
+    outputs = MaxWithIndexOperation(xs, dim).outputs
+    for number, asked in enumerate(xs):
+      known[asked, dim] = tuple(outputs[2 * number:2 * number + 2])
   return known[x, dim]
 
 
 class MaxWithIndexOperation(mtf.Operation):
   """See `max_with_index`."""
 
-  def __init__(self, x, dim):
-    super().__init__([x], name="max_with_index")
+  def __init__(self, xs, dim):
+    super().__init__(xs, name="max_with_index")
     self._dim = dim
-    shape = x.shape - dim
-    self._outputs = [mtf.Tensor(self, shape, x.dtype, index=0),
-                     mtf.Tensor(self, shape, tf.int32, index=1)]
+    self._outputs = []
+    for number, x in enumerate(xs):
+      shape = x.shape - dim
+      self._outputs += [
+          mtf.Tensor(self, shape, x.dtype, index=2 * number),
+          mtf.Tensor(self, shape, tf.int32, index=2 * number + 1)]
 
   @property
   def has_gradient(self):
@@ -77,25 +88,40 @@ class MaxWithIndexOperation(mtf.Operation):
 
   def lower(self, lowering):
     impl = lowering.mesh_impl(self)
-    x = self.inputs[0]
-    axis = axis_number(x, self._dim)
+    found = [self._local(impl, lowering, x) for x in self.inputs]
     mesh_axis = mesh_axis_of(impl, self._dim)
+    if mesh_axis is not None:
+      found = self._over_axis(impl, found, mesh_axis)
+    for number, pair in enumerate(found):
+      for output, value in zip(self.outputs[2 * number:], pair):
+        lowering.set_tensor_lowering(output, value)
+
+  def _local(self, impl, lowering, x):
+    """Returns (maximum, its global index) within each slice."""
+    axis = axis_number(x, self._dim)
 
     def local(rank, x_slice):
       begin = impl.box(x.shape, rank)[axis][0]
       index = tf.argmax(x_slice, axis, output_type=tf.int32)
       return tf.reduce_max(x_slice, axis), index + begin if begin else index
 
-    maximum, index = impl.slicewise_by_rank(local, reduced(lowering, x))
-    if mesh_axis is not None and x.dtype == tf.float64:
-      maximum, index = _two_collectives(
-          impl, maximum, index, mesh_axis, self._dim.size)
-    elif mesh_axis is not None:
-      keys = impl.allreduce(
-          impl.slicewise(pack, maximum, index), [mesh_axis], "MAX")
-      maximum, index = impl.slicewise(lambda key: unpack(key, x.dtype), keys)
-    lowering.set_tensor_lowering(self.outputs[0], maximum)
-    lowering.set_tensor_lowering(self.outputs[1], index)
+    return impl.slicewise_by_rank(local, reduced(lowering, x))
+
+  def _over_axis(self, impl, found, mesh_axis):
+    if any(x.dtype == tf.float64 for x in self.inputs):
+      return [_two_collectives(impl, maximum, index, mesh_axis,
+                               self._dim.size) for maximum, index in found]
+
+    def pack_all(*pairs):
+      return tf.stack([pack(value, index)
+                       for value, index in zip(pairs[::2], pairs[1::2])])
+
+    keys = impl.allreduce(
+        impl.slicewise(pack_all, *[part for pair in found for part in pair]),
+        [mesh_axis], "MAX")
+    return [
+        impl.slicewise(lambda key, i=number, x=x: unpack(key[i], x.dtype), keys)
+        for number, x in enumerate(self.inputs)]
 
 
 def pack(value, index):
