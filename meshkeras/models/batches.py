@@ -4,6 +4,7 @@ from meshkeras import data
 from meshkeras.errors import DataError, MeshKerasError, OrderError
 from meshkeras.layers.layer import BATCH
 from meshkeras.mesh import host_collectives
+from meshkeras.mesh.process_sets import current_job
 
 # Labels are checked for their range this many rows at a time.
 CHECKED_ROWS = 65536
@@ -63,8 +64,13 @@ def prepare(where, model, x, y=None, *, sample_weight=None,
     sources = _sources(where, model, x, y, sample_weight, class_weight,
                        predict)
     signature = [[s.num_rows] + [list(d) for d in s.dims] for s in sources]
-    if not predict:
-      problem = _label_problem(where, model, sources[1])
+    if sources[0].dtype.kind in "iu":
+      problem = _value_problem(
+          "%s: x" % where, sources[0], model.check_input)
+    if not predict and problem is None:
+      problem = _value_problem(
+          "%s: y" % where, sources[1],
+          lambda rows: model.loss.check_target(rows, model.output_shape))
   except MeshKerasError as error:
     problem = str(error)
   host_collectives.agree(problem, DataError)
@@ -94,16 +100,15 @@ def _sources(where, model, x, y, sample_weight, class_weight, predict):
   return [x_source, y_source, weights]
 
 
-def _label_problem(where, model, source):
-  """Checks this process's share of the labels; returns a text or None."""
-  job = model.runtime.job
+def _value_problem(where, source, check):
+  """Checks this process's share of an array; returns a text or None."""
+  job = current_job()
   begin = source.num_rows * job.rank // job.size
   end = source.num_rows * (job.rank + 1) // job.size
   box = tuple((0, size) for _, size in source.dims)
   for first in range(begin, end, CHECKED_ROWS):
     last = min(first + CHECKED_ROWS, end)
-    rows = source.read(slice(first, last), box)
-    problem = model.loss.check_target(rows, model.output_shape)
+    problem = check(source.read(slice(first, last), box))
     if problem:
-      return "%s: y, counted from row %d: %s" % (where, first, problem)
+      return "%s, rows counted from %d: %s" % (where, first, problem)
   return None

@@ -70,6 +70,7 @@ class Model(fitting.Fitting, saving_methods.Saving):
     self._programs = {}
     self._calls = []
     self._tensors = []
+    self._first_layers = []
 
   # Layers and weights
 
@@ -136,8 +137,15 @@ class Model(fitting.Fitting, saving_methods.Saving):
       self._calls = [
           (call.layer, tuple(call.output.shape.dims[1:]))
           for call in running.calls if call.layer in self.layers]
+      self._first_layers = [
+          call.layer for call in running.calls if call.input is x]
       self._tensors = _labelled_tensors(graph, running)
       self.output_shape = output.shape
+
+  def check_input(self, rows):
+    """Returns None, or what is wrong with values of the input."""
+    problems = (layer.check_input(rows) for layer in self._first_layers)
+    return next((text for text in problems if text), None)
 
   @property
   def weights(self):
