@@ -98,6 +98,16 @@ def test_setup_without_compiler_stops_before_anything_is_made(tmp_path):
   assert not venv.exists()
 
 
+def test_setup_without_python_venv_names_its_package(tmp_path, monkeypatch):
+  monkeypatch.setattr(setup_env.importlib.util, "find_spec", lambda _: None)
+  with pytest.raises(progress.StepError, match="Python's venv") as error:
+    setup_env.set_up(tmp_path / "venv",
+                     setup_env.VERSIONS["DEFAULT_TENSORFLOW"], ["base"], 1)
+  assert "python3-venv" in str(error.value)
+  assert "compiler" not in str(error.value)
+  assert not (tmp_path / "venv").exists()
+
+
 def test_leave_out_xla_removes_one_line(tmp_path):
   lists = tmp_path / "horovod" / "tensorflow" / "CMakeLists.txt"
   lists.parent.mkdir(parents=True)
