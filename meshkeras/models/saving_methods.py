@@ -95,12 +95,21 @@ class Saving:
         a layer cannot be rebuilt from its config.
     """
     store = self.runtime.store
-    model = config_lib.describe(self) if architecture else None
+    model = self.describe() if architecture else None
     training = self._loop.state() if self._loop is not None else (
         self._training or {"epoch": 0, "step_in_epoch": 0, "callbacks": {}})
     training["learning_rate"] = _plain_rate(self.optimizer)
     self._save(path, "model" if architecture else "training", store.names(),
                {"training": training, "model": model}, asynchronous)
+
+  def describe(self):
+    """Returns architecture and compile arguments as plain values.
+
+    Raises:
+      CheckpointError: a part cannot be rebuilt from its config.
+    """
+    self.build()
+    return config_lib.describe(self)
 
   def save_weights(self, path, asynchronous=False):
     """Writes the weights alone, as a checkpoint.

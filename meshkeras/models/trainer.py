@@ -46,8 +46,10 @@ class FitLoop:
     resumed = model.resumed_state(self._options["initial_epoch"])
     if resumed is not None:
       self._resume(resumed)
-    logs = {}
-    for epoch in range(self._position.epoch, self._options["epochs"]):
+    logs, last = {}, self._options["epochs"]
+    if resumed is not None and model.stop_training:
+      last = 0  # a callback had ended the fit
+    for epoch in range(self._position.epoch, last):
       callbacks.on_epoch_begin(epoch)
       if self._position.step:
         # The epoch had begun before: what its hook changed is undone.

@@ -58,15 +58,21 @@ def _subdirectories(directory):
   return [path for path in paths if os.path.isdir(path)]
 
 
-def delete_checkpoint(path):
+def delete_checkpoint(path, wait=True):
   """Removes a checkpoint's files; the directory if it holds no others.
+
+  Args:
+    path: of the checkpoint.
+    wait: whether to wait for a save that runs behind the caller's back; it
+      must be to another directory if not.
 
   Called by: every process; process 0 removes, all return after it.
 
   Raises:
     CheckpointError: an index is left, because it cannot be removed.
   """
-  wait_for_saves()
+  if wait:
+    wait_for_saves()
   problem = None
   if current_job().is_chief:
     debris.remove_checkpoint(path)

@@ -20,7 +20,7 @@ FLOORS = {
     "saving": 6,
     "models": 7,
     "callbacks": 8, "cli": 8,
-    "__init__": 9,
+    "__init__": 9, "__main__": 9,
 }
 SAME_FLOOR = {
     "upstream -> errors": "raises UpstreamError",
