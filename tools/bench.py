@@ -52,58 +52,81 @@ def _on_alarm(*_):
   raise StartTimeoutError
 
 
-def start_contestant(listener, name, model_name):
-  """Returns (Popen, connections to its processes)."""
-  num_processes, script, arguments = CONTESTANTS[name]
-  log = tempfile.TemporaryFile("w+")
-  process = launch.start(
-      num_processes, script, [listener.address[1], model_name] + arguments,
-      stdout=log, stderr=subprocess.STDOUT)
-  signal.alarm(START_SECONDS)
-  try:
-    connections = [listener.accept() for _ in range(num_processes)]
-    for connection in connections:
-      connection.recv()  # its rank: it is ready
-  except (StartTimeoutError, EOFError) as error:
-    launch.stop(process)
-    log.seek(0)
-    raise RuntimeError("%s did not start:\n%s" % (name, log.read())) from error
-  finally:
-    signal.alarm(0)
-  return process, connections
+class Contestant:
+  """The processes of one contestant, and the sockets they obey.
 
+  Args:
+    listener: what they call when they are ready.
+    name: key of CONTESTANTS.
+    model_name: key of MODELS.
+  """
 
-def take_turn(connections, num_steps):
-  """Returns (seconds of the slowest process, its loss)."""
-  for connection in connections:
-    connection.send(num_steps)
-  return max(connection.recv() for connection in connections)
+  def __init__(self, listener, name, model_name):
+    num_processes, script, arguments = CONTESTANTS[name]
+    self._name = name
+    self._num_steps = STEPS[model_name]
+    self._log = tempfile.TemporaryFile("w+")
+    self._process = launch.start(
+        num_processes, script, [listener.address[1], model_name] + arguments,
+        stdout=self._log, stderr=subprocess.STDOUT)
+    self._connections = []
+    signal.alarm(START_SECONDS)
+    try:
+      while len(self._connections) < num_processes:
+        self._connections.append(listener.accept())
+        self._connections[-1].recv()  # its rank: it is ready
+    except (StartTimeoutError, EOFError) as error:
+      self._fail(error)
+    finally:
+      signal.alarm(0)
+
+  def take_turn(self):
+    """Returns the steps per second of the slowest process."""
+    try:
+      for connection in self._connections:
+        connection.send(self._num_steps)
+      seconds, _ = max(
+          connection.recv() for connection in self._connections)
+    except (OSError, EOFError) as error:
+      self._fail(error)
+    return self._num_steps / seconds
+
+  def end(self):
+    """Tells the processes to end, and waits for them."""
+    for connection in self._connections:
+      connection.send(0)
+    self._process.wait(60)
+
+  def stop(self):
+    """Ends what has not ended."""
+    launch.stop(self._process)
+
+  def _fail(self, error):
+    self.stop()
+    self._log.seek(0)
+    raise RuntimeError(
+        "%s failed:\n%s" % (self._name, self._log.read())) from error
 
 
 def measure(model_name, num_rounds, names):
   """Returns {contestant: list of steps per second, one per round}."""
-  num_steps = STEPS[model_name]
   rates = {name: [] for name in names}
   running = {}
   with Listener(("localhost", 0), authkey=bench_service.AUTHKEY) as listener:
     try:
       for name in names:
-        running[name] = start_contestant(listener, name, model_name)
-        take_turn(running[name][1], num_steps)  # warm: graphs are made
+        running[name] = Contestant(listener, name, model_name)
+        running[name].take_turn()  # graphs are made
       for number in range(num_rounds):
         # Each round begins with another one.
         shift = number % len(names)
         for name in names[shift:] + names[:shift]:
-          seconds, _ = take_turn(running[name][1], num_steps)
-          rates[name].append(num_steps / seconds)
-      for _, connections in running.values():
-        for connection in connections:
-          connection.send(0)
-      for process, _ in running.values():
-        process.wait(60)
+          rates[name].append(running[name].take_turn())
+      for contestant in running.values():
+        contestant.end()
     finally:
-      for process, _ in running.values():
-        launch.stop(process)
+      for contestant in running.values():
+        contestant.stop()
   return rates
 
 

@@ -34,8 +34,11 @@ def read_data():
 def image_model():
   return mk.Sequential([
       mk.Input((8, 8, 1), dims=("rows", "cols", "gray")),
-      layers.Conv2D(8, 3, padding="same", activation="tanh", dim="filters"),
+      # The normalization takes a bias off again: its gradient would be
+      # nothing but rounding, which Adam scales up to full steps.
+      layers.Conv2D(8, 3, padding="same", use_bias=False, dim="filters"),
       layers.BatchNormalization(),
+      layers.Activation("tanh"),
       layers.MaxPooling2D(2),
       layers.Flatten(dim="pixels"),
       layers.Dense(64, activation="tanh", dim="hidden"),
