@@ -177,14 +177,19 @@ class HorovodMeshImpl(MeshImplBase, mtf.MeshImpl):
       own, received = self._own_and_received(
           t, mesh_axis, tensor_axis, plan, here)
       low = sum(plan.piece_size(here, source) for source in range(here))
+      high = low + sum(plan.piece_size(here, source)
+                       for source in range(here + 1, len(plan.pieces)))
       parts = [piece_of(received, tensor_axis, 0, low)] if low else []
       parts += [own] if own is not None else []
-      if received is not None and received.shape.as_list()[tensor_axis] > low:
-        parts.append(piece_of(
-            received, tensor_axis, low, received.shape.as_list()[tensor_axis]))
+      if high > low:
+        parts.append(piece_of(received, tensor_axis, low, high))
+      if not parts:  # only positions outside the tensor are wanted here
+        parts = [piece_of(t, tensor_axis, 0, 0)]
       whole = tf.concat(parts, tensor_axis) if len(parts) != 1 else parts[0]
-      return padded(whole, tensor_axis, plan.before[here], plan.after[here],
-                    fill)
+      whole = padded(whole, tensor_axis, plan.before[here], plan.after[here],
+                     fill)
+      unread = received is not None and high == 0
+      return _after(whole, received) if unread else whole
 
     return self.slicewise(fetch, x)
 
@@ -213,10 +218,7 @@ class HorovodMeshImpl(MeshImplBase, mtf.MeshImpl):
                        for source in range(ways) if source != here)
     received = self.collectives.alltoall(
         sent, self.axis_name(mesh_axis), splits, num_received)
-    received = axis_back(received, tensor_axis)
-    if num_received == 0 and own is not None:
-      return _after(own, received), None
-    return own, received
+    return own, axis_back(received, tensor_axis)
 
   def _return(self, dy, mesh_axis, tensor_axis, plan, ranges):
     ways = len(plan.pieces)
