@@ -293,12 +293,14 @@ class Model(fitting.Fitting, saving_methods.Saving):
     return self._programs[key]
 
   def metrics_for(self, prediction_shape, target_shape):
-    """Returns [(Metric, weighted)] for these shapes, names made unique."""
+    """Returns [(Metric, weighted)] for these shapes, named as in Keras."""
     found = [
         (metrics_lib.get(metric, prediction_shape, target_shape), weighted)
         for metric, weighted in self._metrics]
     taken = {"loss"}
-    for metric, _ in found:
+    for metric, weighted in found:
+      if weighted and metric.name in taken:
+        metric.name = "weighted_" + metric.name
       base, number = metric.name, 0
       while metric.name in taken:
         number += 1
