@@ -7,8 +7,7 @@ from meshkeras.mesh import Layout, Mesh, host_collectives
 from meshkeras.mesh.process_sets import current_job
 from meshkeras.store import HorovodMeshImpl, SimulatedMeshImpl
 from meshkeras.upstream import mtf, tf
-from tests.parallel.collective_operations import (
-  SLICE, operations, slices_of)
+from tests.parallel.collective_operations import SLICE, operations, slices_of
 
 MESHES = {1: ["a:1"], 2: ["a:2"], 4: ["a:4", "a:2,b:2"]}
 LAYOUT = "x:a,y:b"
@@ -83,10 +82,11 @@ def cases(num_processes):
     known = operations(sizes_of(mesh))
     for name in list(known) + ["constant " + name for name in OF_CONSTANTS]:
       operation = known[name.replace("constant ", "")]
+      function = "case%d" % len(found)
       found["%s, %s" % (mesh, name)] = (
-          lambda mesh=mesh, operation=operation, i=len(found),
+          lambda mesh=mesh, operation=operation, function=function,
           constant=name not in known: run_operation(
-              operation, lambda: distributed(mesh, "case%d" % i),
+              operation, lambda: distributed(mesh, function),
               num_processes, constant))
     found[mesh + ", places"] = (
         lambda mesh=mesh: run_places(lambda: distributed(mesh, "places")))
@@ -126,8 +126,7 @@ def run_places(make_impl):
       for dtype in ("float32", "complex64", "bool"):
         value = tf.placeholder_with_default(
             tf.constant(full_value(dims, dtype)), shape.to_integer_list)
-        x = mtf.Tensor.__new__(mtf.Tensor)
-        x._shape = shape  # all that import and export look at
+        x = mtf.zeros(mesh, shape, tf.as_dtype(dtype))
         laid_out = impl.import_tf_tensor(x, value).to_laid_out_tensor()
         key = "%s, %s" % (name, dtype)
         tensors["import " + key] = laid_out.tensor_list

@@ -57,7 +57,7 @@ class Writer:
     self._file.flush()
 
 
-class CaseFailed(AssertionError):
+class CaseError(AssertionError):
   """A case of a worker raised, or hung, on some process."""
 
 
@@ -92,7 +92,7 @@ class Results:
     """Returns [what `case` returned on rank 0, on rank 1, ...].
 
     Raises:
-      CaseFailed: it raised or did not end on some rank; the message says
+      CaseError: it raised or did not end on some rank; the message says
         which ranks, and ends with their traceback or output.
     """
     values, failures = [], []
@@ -107,7 +107,7 @@ class Results:
       else:
         values.append(decode(ended[-1]["value"]))
     if failures:
-      raise CaseFailed("case %r on %d processes failed:\n%s\n%s" % (
+      raise CaseError("case %r on %d processes failed:\n%s\n%s" % (
           case, self._num_processes, "\n".join(failures),
           self._told(any("did not" in text for text in failures))))
     return values

@@ -11,8 +11,19 @@ from meshkeras.mesh import Mesh
 from meshkeras.store import counter_random
 from tests.parallel.collective_operations import operations, slices_of
 from tests.parallel.collectives_cases import (
-  CONSTANT_DTYPES, MESHES, OF_CONSTANTS, SHAPES, full_value, layout_of,
-  run_half_sums, run_operation, run_places, run_random, simulated, sizes_of)
+  CONSTANT_DTYPES,
+  MESHES,
+  OF_CONSTANTS,
+  SHAPES,
+  full_value,
+  layout_of,
+  run_half_sums,
+  run_operation,
+  run_places,
+  run_random,
+  simulated,
+  sizes_of,
+)
 
 SUITE = "collectives"
 ALL_MESHES = [mesh for meshes in MESHES.values() for mesh in meshes]
