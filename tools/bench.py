@@ -41,7 +41,7 @@ MODELS = {
 }
 STEPS = {"mlp": 12, "cnn": 40}
 
-START_SECONDS = 180
+START_SECONDS = 400
 
 
 class StartTimeoutError(Exception):
