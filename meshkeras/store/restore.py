@@ -22,6 +22,9 @@ from meshkeras.store.shard_files import CHUNK_BYTES, ShardReader
 
 # Gaps up to this many bytes are read through rather than skipped.
 GAP_BYTES = 1 << 16
+# TensorFlow keeps an array that begins at a multiple of its alignment (16 to
+# 64 bytes) as the variable's own memory, and copies any other.
+KEPT_BYTES, COPIED_OFFSET = 64, 8
 
 
 class Differences(NamedTuple):
@@ -169,6 +172,7 @@ class BoxReader:
   def __init__(self, shards):
     self._shards = shards
     self._scratch = np.empty(CHUNK_BYTES, np.uint8)
+    self._buffer = np.empty(0, np.uint8)
 
   def check(self, variable, box):
     """Verifies every block of bytes that a box of a variable needs.
@@ -188,11 +192,15 @@ class BoxReader:
   def read(self, variable, box):
     """Returns the array of a box of a variable, read but not verified.
 
+    The array is good until the next call, which reuses its memory: memory
+    asked for anew costs more time than the reading. It lies where TensorFlow
+    copies it.
+
     Raises:
       CheckpointError: bytes cannot be read.
     """
     dtype = manifest_lib.numpy_dtype(variable.dtype)
-    out = np.empty(slices.box_shape(box), dtype)
+    out = self._array(slices.box_shape(box), dtype)
     for part, wanted in _parts(variable, box):
       # Parts that are contiguous here and there are read in place.
       # The ellipsis keeps a scalar an array.
@@ -205,6 +213,14 @@ class BoxReader:
       else:
         self._read_rows(part, wanted, target, dtype)
     return out
+
+  def _array(self, shape, dtype):
+    size = math.prod(shape) * dtype.itemsize
+    if self._buffer.size < size + 2 * KEPT_BYTES:
+      self._buffer = np.empty(0, np.uint8)  # freed before the next is made
+      self._buffer = np.empty(size + 2 * KEPT_BYTES, np.uint8)
+    begin = -self._buffer.ctypes.data % KEPT_BYTES + COPIED_OFFSET
+    return self._buffer[begin:begin + size].view(dtype).reshape(shape)
 
   def _read_rows(self, part, wanted, target, dtype):
     """Reads a box of a part by whole positions of its first dim."""

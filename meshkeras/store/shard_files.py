@@ -15,6 +15,7 @@ import numpy as np
 
 from meshkeras.errors import CheckpointError
 from meshkeras.store import stages
+from meshkeras.store.flusher import Flusher
 from meshkeras.store.manifest import BLOCK_BYTES, SliceEntry, numpy_dtype
 
 WRITER = "meshkeras"
@@ -111,6 +112,7 @@ def write_shard(path, pieces, read, metadata):
   entries = [None] * len(pieces)
   stages.reach("before_write")
   descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+  flusher = Flusher(descriptor)
   try:
     try:
       _write_all(descriptor, head)
@@ -118,16 +120,17 @@ def write_shard(path, pieces, read, metadata):
       for i, offset in zip(order, offsets):
         begin, shape = _begin_and_shape(pieces[i][1])
         data = raw_bytes(read(i))
-        checksums = _write_checked(descriptor, data)
+        checksums = _write_checked(descriptor, data, flusher)
         entries[i] = SliceEntry(os.path.basename(path), begin, shape, offset,
                                 data.size, checksums)
         del data
       stages.reach("after_write")
       stages.reach("before_flush")
-      os.fsync(descriptor)
+      flusher.finish()
       stages.reach("after_flush")
       size = os.fstat(descriptor).st_size
     finally:
+      flusher.close()
       os.close(descriptor)
   except BaseException:
     remove_quietly(path)
@@ -151,13 +154,14 @@ def _write_all(descriptor, data):
     view = view[os.write(descriptor, view):]
 
 
-def _write_checked(descriptor, data):
+def _write_checked(descriptor, data, flusher):
   """Writes bytes and returns the checksums of their blocks."""
   found = []
   for begin in range(0, data.size, CHUNK_BYTES):
     chunk = data[begin:begin + CHUNK_BYTES]
     found.append(checksums_of(chunk))
     _write_all(descriptor, chunk)
+    flusher.wrote(chunk.size)
   return "".join(found)
 
 
@@ -224,6 +228,12 @@ class ShardReader:
           "%s: cannot be read (%s). Copy the shard again, or use another "
           "checkpoint." % (self.path(name), error.strerror)) from error
 
+  def _announce(self, name, offset, num_bytes):
+    """Tells the system what will be read next, where it can be told."""
+    if num_bytes > 0 and hasattr(os, "posix_fadvise"):
+      os.posix_fadvise(self._descriptors[name], offset, num_bytes,
+                       os.POSIX_FADV_WILLNEED)
+
   def check(self, variable, part, blocks, scratch):
     """Verifies blocks of a part against the checksums of the index.
 
@@ -240,6 +250,9 @@ class ShardReader:
     for begin in range(blocks[0] * BLOCK_BYTES, end, CHUNK_BYTES):
       data = scratch[:min(CHUNK_BYTES, end - begin)]
       self.read_into(part.file, part.offset + begin, data)
+      # The disk reads on while this process computes.
+      self._announce(part.file, part.offset + begin + CHUNK_BYTES,
+                     min(CHUNK_BYTES, end - begin - CHUNK_BYTES))
       first = begin // BLOCK_BYTES * 8
       found = checksums_of(data)
       wanted = part.checksums[first:first + len(found)]

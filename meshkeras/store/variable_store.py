@@ -145,6 +145,7 @@ class VariableStore:
       name: variable.
       values: {rank: array of the slice's shape}, or an iterable of
         (rank, array) pairs, so that one slice need exist at a time.
+        TensorFlow may keep an array as it is: nobody may change it later.
     """
     stored = self[name]
     index = {rank: i for i, rank in enumerate(stored.boxes)}
@@ -194,7 +195,9 @@ class VariableStore:
           % (name, format_dims(stored.dims), value.shape, stored.full_shape))
     dtype = stored.dtype.as_numpy_dtype
     self.write_slices(name, (
-        (rank, np.asarray(
+        # A copy: TensorFlow may keep what it is given as the variable's own
+        # memory, and the caller may change the value later.
+        (rank, np.array(
             value[slices.relative(box, _origin(stored))], dtype))
         for rank, box in stored.boxes.items()))
 
