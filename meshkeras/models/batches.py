@@ -42,7 +42,7 @@ class Batches:
 
 
 def prepare(where, model, x, y=None, *, sample_weight=None,
-            class_weight=None, predict=False):
+            class_weight=None, predict=False, arguments=None):
   """Returns Batches of the user's arrays, checked on all processes at once.
 
   Args:
@@ -52,12 +52,15 @@ def prepare(where, model, x, y=None, *, sample_weight=None,
     sample_weight: array [rows] or None.
     class_weight: {class: weight} or None.
     predict: whether y and weights are not wanted.
+    arguments: JSON-able values of the method's other arguments, on which
+      the number of steps depends.
 
   Called by: every process. One small collective.
 
   Raises:
-    DataError: lengths, shapes, types or labels do not fit, or the processes
-      have different arrays; on every process, naming the ranks.
+    DataError: lengths, shapes, types or labels do not fit; on every
+      process, naming the ranks.
+    ProcessSetError: the processes have other shapes or arguments.
   """
   problem, sources, signature = None, [], None
   try:
@@ -75,6 +78,8 @@ def prepare(where, model, x, y=None, *, sample_weight=None,
     problem = str(error)
   host_collectives.agree(problem, DataError)
   host_collectives.check_equal("%s: the shape of the data" % where, signature)
+  if arguments is not None:
+    host_collectives.check_equal("%s: an argument" % where, arguments)
   return Batches(where, sources, sources[0].num_rows)
 
 

@@ -57,7 +57,8 @@ class Fitting:
     self.build_for(x)
     batches = batches_lib.prepare(
         "fit", self, x, y, sample_weight=sample_weight,
-        class_weight=class_weight)
+        class_weight=class_weight,
+        arguments=_agreed(options, validation_arrays, callbacks))
     history = History()
     callback_list = self._callback_list(
         [history] + _as_list(callbacks), epochs=epochs, verbose=verbose,
@@ -93,7 +94,8 @@ class Fitting:
     self._check_compiled("evaluate")
     self.build_for(x)
     batches = batches_lib.prepare(
-        "evaluate", self, x, y, sample_weight=sample_weight)
+        "evaluate", self, x, y, sample_weight=sample_weight,
+        arguments=[batch_size, steps])
     logs = trainer.evaluate(
         self, batches, batch_size, self._callback_list(_as_list(callbacks)),
         trainer.make_progress(
@@ -115,7 +117,8 @@ class Fitting:
     """
     self._check_compiled("predict", loss=False)
     self.build_for(x)
-    batches = batches_lib.prepare("predict", self, x, predict=True)
+    batches = batches_lib.prepare(
+        "predict", self, x, predict=True, arguments=[batch_size, steps])
     return trainer.predict(
         self, batches, batch_size, self._callback_list(_as_list(callbacks)),
         trainer.make_progress(
@@ -240,6 +243,14 @@ def _fit_options(options, batch_size, epochs, shuffle):
   data.num_steps(1, batch_size)
   return {**_FIT_OPTIONS, **options, "batch_size": batch_size,
           "epochs": epochs, "shuffle": shuffle}
+
+
+def _agreed(options, validation_arrays, callbacks):
+  """Returns what of a fit must be the same on every process, as text."""
+  agreed = {name: str(value) for name, value in options.items()}
+  agreed["validation"] = validation_arrays is not None
+  agreed["callbacks"] = [type(c).__name__ for c in _as_list(callbacks)]
+  return agreed
 
 
 def _validation_arrays(validation_data):

@@ -1,6 +1,7 @@
 """Where a compiled model runs: one graph, one session, one store."""
 
 from meshkeras.layers.layer import BATCH
+from meshkeras.mesh import host_collectives
 from meshkeras.mesh.process_sets import current_job
 from meshkeras.mesh.sessions import session_config
 from meshkeras.mesh.shutdown import leave_together
@@ -20,6 +21,7 @@ class Runtime:
 
   Raises:
     MeshError: the job has another number of processes than the mesh.
+    ProcessSetError: the processes differ in mesh, layout or seed.
   """
 
   def __init__(self, mesh, layout, seed):
@@ -27,6 +29,8 @@ class Runtime:
     self.job.check_mesh(mesh)
     self.job.register(mesh)
     leave_together()
+    host_collectives.check_equal(
+        "compile: mesh, layout or seed", [str(mesh), str(layout), seed])
     self.mesh, self.layout, self.seed = mesh, layout, seed
     self.local_ranks = (
         tuple(range(mesh.size)) if mesh.simulate else (self.job.rank,))
