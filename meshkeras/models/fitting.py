@@ -91,6 +91,7 @@ class Fitting:
     Returns: the loss if there are no metrics; [loss, metric, ...]; or a
       dictionary.
     """
+    data.num_steps(1, batch_size)  # refuses what is no batch size
     self._check_compiled("evaluate")
     self.build_for(x)
     batches = batches_lib.prepare(
@@ -115,6 +116,7 @@ class Fitting:
 
     Called by: every process; all get the full array.
     """
+    data.num_steps(1, batch_size)
     self._check_compiled("predict", loss=False)
     self.build_for(x)
     batches = batches_lib.prepare(
