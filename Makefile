@@ -36,7 +36,7 @@ endif
 
 help:
 	@echo "make train                  train on real images in one process"
-	@echo "make train NP=4 MESH=data:2,model:2 LAYOUT=batch:data,hidden:model"
+	@echo "make train NP=4 MESH=data:2,model:2 LAYOUT=batch:data,hidden1:model"
 	@echo "                            the same on 4 processes"
 	@echo "make test                   run every test"
 	@echo "make lint                   check the style"
