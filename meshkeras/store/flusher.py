@@ -38,8 +38,12 @@ class Flusher:
       return
     self._waiting = 0
     if self._thread is None:
-      self._thread = threading.Thread(target=self._work, daemon=True)
-      self._thread.start()
+      thread = threading.Thread(target=self._work, daemon=True)
+      try:
+        thread.start()
+      except RuntimeError:  # no memory for a thread: the end flushes all
+        return
+      self._thread = thread
     self._wanted.set()
 
   def _work(self):
