@@ -325,7 +325,8 @@ class Model(fitting.Fitting, saving_methods.Saving):
 
     Called by: every process; each gets all of them.
     """
-    return [self.runtime.store.gather(w.name) for w in self.weights]
+    store = self.runtime.store  # first: it refuses a model not compiled
+    return [store.gather(w.name) for w in self.weights]
 
   def set_weights(self, values):
     """Sets the full values of `weights`, in the same order.
@@ -333,7 +334,9 @@ class Model(fitting.Fitting, saving_methods.Saving):
     Raises:
       DimensionError: another number of arrays, or another shape; nothing
         is changed.
+      OrderError: the model is not compiled.
     """
+    store = self.runtime.store
     weights, values = self.weights, [np.asarray(v) for v in values]
     wrong = ["%s: %s expected, %s given" % (
         w.name, tuple(d.size for d in w.dims), v.shape)
@@ -346,7 +349,7 @@ class Model(fitting.Fitting, saving_methods.Saving):
           % (self.name, len(values), len(weights),
              "; ".join([""] + wrong)))
     for weight, value in zip(weights, values):
-      self.runtime.store.scatter(weight.name, value)
+      store.scatter(weight.name, value)
 
   def collectives_per_step(self, batch_size=32):
     """Returns the collectives of one training step, in order.

@@ -8,23 +8,26 @@ that moment; values come after it because only then the slices exist.
 """
 
 import hashlib
+import itertools
 import warnings
 
 import numpy as np
 
 from meshkeras import ops
-from meshkeras.errors import ProcessSetError
+from meshkeras.errors import InternalError, ProcessSetError
 from meshkeras.layers.context import CallContext
 from meshkeras.mesh import host_collectives, slices
+from meshkeras.mesh.dimension import format_dims
 from meshkeras.upstream import mtf, tf
 
 TRAIN, EVALUATE, PREDICT = "train", "evaluate", "predict"
 
 _DIFFERENT = (
-    "%s: the processes have built different graphs, so their collectives "
-    "would wait for each other for ever. First difference, collective %d: "
+    "%s: the processes have built different models, whose collectives would "
+    "wait for each other for ever or mix up weights. First difference: "
     "rank 0 has %s, rank %d has %s. Build the same layers in the same order, "
-    "with the same sizes, on every process: remove what depends on the rank.")
+    "with the same names and sizes, on every process: remove what depends on "
+    "the rank.")
 
 
 class Program:
@@ -224,17 +227,19 @@ class Program:
     if self._impl.collectives is None:
       return
     self.collectives = self._impl.collectives.reached_from(self._fetches)
-    agreed = [list(map(str, c.agreed())) for c in self.collectives]
+    # Weights too: equal collectives may be of weights in another order.
+    agreed = ["weight %s [%s]" % (stored.name, format_dims(stored.dims))
+              for stored in self._runtime.store] + [
+                  "collective " + " ".join(map(str, c.agreed()))
+                  for c in self.collectives]
     digest = hashlib.sha256(repr(agreed).encode("utf-8")).hexdigest()
     if len(set(host_collectives.gather_objects(digest))) == 1:
       return
     lists = host_collectives.gather_objects(agreed)
     for rank, other in enumerate(lists):
       if other != lists[0]:
-        index = _first_difference(lists[0], other)
         raise ProcessSetError(_DIFFERENT % (
-            self._name, index, _entry(lists[0], index), rank,
-            _entry(other, index)))
+            self._name, *_first_difference(lists[0], rank, other)))
 
   # The step
 
@@ -274,13 +279,11 @@ def _partial_slices(laid_out):
   return laid_out.to_laid_out_tensor().tensor_list
 
 
-def _first_difference(one, other):
-  for index, (a, b) in enumerate(zip(one, other)):
-    if a != b:
-      return index
-  return min(len(one), len(other))
-
-
-def _entry(agreed, index):
-  return " ".join(agreed[index]) if index < len(agreed) else "none"
-
+def _first_difference(one, rank, other):
+  """Returns (rank 0's entry, rank, its entry) where two lists differ."""
+  for entries in itertools.zip_longest(one, other, fillvalue="none"):
+    if entries[0] != entries[1]:
+      return entries[0], rank, entries[1]
+  raise InternalError(
+      "Program: equal lists of weights and collectives with two digests; "
+      "report this.")

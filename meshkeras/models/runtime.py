@@ -27,10 +27,12 @@ class Runtime:
   def __init__(self, mesh, layout, seed):
     self.job = current_job()
     self.job.check_mesh(mesh)
-    self.job.register(mesh)
     leave_together()
+    # Before the process sets are made: another mesh has others, and Horovod
+    # would wait for all to make the same.
     host_collectives.check_equal(
         "compile: mesh, layout or seed", [str(mesh), str(layout), seed])
+    self.job.register(mesh)
     self.mesh, self.layout, self.seed = mesh, layout, seed
     self.local_ranks = (
         tuple(range(mesh.size)) if mesh.simulate else (self.job.rank,))

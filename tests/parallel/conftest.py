@@ -8,6 +8,7 @@ of all suites among the tests of this session.
 import json
 
 import pytest
+
 from tests.parallel import launcher
 from tests.parallel.results import Results
 
@@ -59,7 +60,8 @@ def run_suites(suites, num_processes, directory):
     done = launcher.launch(
         ["-m", "tests.parallel.worker", directory,
          launcher.TIMEOUT_SECONDS] + suites,
-        num_processes, progress=results.progress)
+        num_processes, start_seconds=2 * launcher.TIMEOUT_SECONDS,
+        progress=results.progress)
     results.add(done)
     if done.code == 0 or len(results.began()) == before:
       break

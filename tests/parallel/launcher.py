@@ -44,7 +44,7 @@ class Launch(NamedTuple):
 
 
 def launch(arguments, num_processes, *, timeout_seconds=TIMEOUT_SECONDS,
-           progress=lambda: 0, environment=None):
+           start_seconds=0, progress=lambda: 0, environment=None):
   """Runs `python <arguments>` on so many processes, to its end or to ours.
 
   Args:
@@ -52,6 +52,8 @@ def launch(arguments, num_processes, *, timeout_seconds=TIMEOUT_SECONDS,
     num_processes: 1 runs it without a launcher.
     timeout_seconds: it is ended when `progress()` has not changed for so
       long; by default, when it has taken so long in all.
+    start_seconds: so much more is allowed before the first progress: on a
+      busy machine the imports of four processes take minutes.
     progress: function () -> a value that changes while work is done.
     environment: variables to add.
 
@@ -69,7 +71,7 @@ def launch(arguments, num_processes, *, timeout_seconds=TIMEOUT_SECONDS,
         stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         start_new_session=True)
     try:
-      stalled = _wait(process, timeout_seconds, progress)
+      stalled = _wait(process, timeout_seconds, start_seconds, progress)
     finally:
       _end(process, mark)
     seconds = time.monotonic() - begin
@@ -99,14 +101,14 @@ def _environment(mark, added):
   return environment
 
 
-def _wait(process, timeout_seconds, progress):
+def _wait(process, timeout_seconds, start_seconds, progress):
   """Returns whether the process made no progress for too long."""
-  seen, heard = progress(), time.monotonic()
+  seen, heard = progress(), time.monotonic() + start_seconds
   while process.poll() is None:
     now = progress()
     if now != seen:
       seen, heard = now, time.monotonic()
-    if time.monotonic() - heard > timeout_seconds:
+    if time.monotonic() > heard + timeout_seconds:
       return True
     time.sleep(_POLL_SECONDS)
   return False
