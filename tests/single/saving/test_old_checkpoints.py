@@ -8,10 +8,10 @@ import pathlib
 import zlib
 
 import pytest
-from tests.single.saving import small_model
 
 import meshkeras as mk
 from meshkeras.saving import reading
+from tests.single.saving import small_model
 
 GOLDENS = pathlib.Path(__file__).parents[2] / "goldens"
 # {version: CRC-32 of all full values in the order of names}
