@@ -52,6 +52,11 @@ def _on_alarm(*_):
   raise StartTimeoutError
 
 
+def _on_terminate(*_):
+  # So that contestants are ended on the way out.
+  raise SystemExit("terminated")
+
+
 class Contestant:
   """The processes of one contestant, and the sockets they obey.
 
@@ -122,6 +127,9 @@ def measure(model_name, num_rounds, names):
         shift = number % len(names)
         for name in names[shift:] + names[:shift]:
           rates[name].append(running[name].take_turn())
+          print("%s, round %d: %s: %.2f steps/s" % (
+              model_name, number + 1, name, rates[name][-1]),
+                file=sys.stderr, flush=True)
       for contestant in running.values():
         contestant.end()
     finally:
@@ -159,6 +167,7 @@ def main():
   parser.add_argument("--only", default="", help="names, separated by ';'")
   options = parser.parse_args()
   signal.signal(signal.SIGALRM, _on_alarm)
+  signal.signal(signal.SIGTERM, _on_terminate)
   names = [name for name in CONTESTANTS
            if not options.only or name in options.only.split(";")]
   texts = []
