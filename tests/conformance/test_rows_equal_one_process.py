@@ -98,13 +98,15 @@ def test_layers_survive_their_config(row):
   made = row.model()
   configs = [json.loads(json.dumps(layer.get_config()))
              for layer in made.layers]
-  again = mk.Sequential([made.input] + [
+  given = json.loads(json.dumps(made.input.get_config()))
+  again = mk.Sequential([mk.Input.from_config(given)] + [
       type(layer).from_config(config)
       for layer, config in zip(made.layers, configs)]).build()
   assert [layer.get_config() for layer in again.layers] == configs
   assert [(w.name, w.dims, w.dtype, w.trainable) for w in again.weights] == [
       (w.name, w.dims, w.dtype, w.trainable) for w in made.weights]
   assert again.output_shape == made.output_shape
+  assert again.input.get_config() == made.input.get_config()
 
 
 @every_row
