@@ -5,7 +5,7 @@
 
 All contestants are started once and then take turns, a few steps each, for
 several rounds: whatever else the machine does meets all of them. Those whose
-turn it is not wait on a socket. Every process has cores / local processes
+turn it is not are stopped. Every process has cores / local processes
 threads.
 """
 
@@ -39,7 +39,7 @@ MODELS = {
     "mlp": "MLP 1024-4096-4096-10",
     "cnn": "CNN 28x28: 32 filters, 64 filters, 128 hidden, 10 classes",
 }
-STEPS = {"mlp": 12, "cnn": 40}
+STEPS = {"mlp": 8, "cnn": 30}
 
 START_SECONDS = 400
 
@@ -74,19 +74,24 @@ class Contestant:
     self._process = launch.start(
         num_processes, script, [listener.address[1], model_name] + arguments,
         stdout=self._log, stderr=subprocess.STDOUT)
-    self._connections = []
+    self._connections, self._pids = [], []
     signal.alarm(START_SECONDS)
     try:
       while len(self._connections) < num_processes:
         self._connections.append(listener.accept())
-        self._connections[-1].recv()  # its rank: it is ready
+        self._pids.append(self._connections[-1].recv())  # it is ready
     except (StartTimeoutError, EOFError) as error:
       self._fail(error)
     finally:
       signal.alarm(0)
 
   def take_turn(self):
-    """Returns the steps per second of the slowest process."""
+    """Returns the steps per second of the slowest process.
+
+    Its processes stand still afterwards: Horovod's background threads talk
+    all the time, which would slow down those whose turn it is.
+    """
+    self._signal(signal.SIGCONT)
     try:
       for connection in self._connections:
         connection.send(self._num_steps)
@@ -94,17 +99,28 @@ class Contestant:
           connection.recv() for connection in self._connections)
     except (OSError, EOFError) as error:
       self._fail(error)
+    self._signal(signal.SIGSTOP)
     return self._num_steps / seconds
 
   def end(self):
     """Tells the processes to end, and waits for them."""
+    self._signal(signal.SIGCONT)
     for connection in self._connections:
       connection.send(0)
     self._process.wait(60)
 
   def stop(self):
     """Ends what has not ended."""
+    if self._process.poll() is None:
+      self._signal(signal.SIGCONT)
     launch.stop(self._process)
+
+  def _signal(self, number):
+    for pid in self._pids:
+      try:
+        os.kill(pid, number)
+      except ProcessLookupError:
+        pass
 
   def _fail(self, error):
     self.stop()

@@ -42,7 +42,7 @@ def serve(port, run_steps):
     run_steps: function that trains so many steps and returns the last loss.
   """
   with Client(("localhost", int(port)), authkey=AUTHKEY) as connection:
-    connection.send(rank())
+    connection.send(os.getpid())
     while True:
       num_steps = connection.recv()
       if not num_steps:

@@ -27,6 +27,9 @@ def start(num_processes, script, arguments=(), **options):
   environment["PYTHONPATH"] = os.pathsep.join(
       [ROOT, environment.get("PYTHONPATH", "")]).rstrip(os.pathsep)
   environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+  # bench.py stops processes for longer than Gloo waits by default.
+  environment.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", "3600")
+  environment.setdefault("HOROVOD_STALL_CHECK_DISABLE", "1")
   return subprocess.Popen(
       command(num_processes, script, arguments), env=environment, cwd=ROOT,
       start_new_session=True, **options)
