@@ -1,5 +1,7 @@
 """From the user's arrays to what one process feeds to a step."""
 
+from typing import Any, NamedTuple
+
 from meshkeras import data
 from meshkeras.errors import DataError, MeshKerasError, OrderError
 from meshkeras.layers.layer import BATCH
@@ -8,6 +10,15 @@ from meshkeras.mesh.process_sets import current_job
 
 # Labels are checked for their range this many rows at a time.
 CHECKED_ROWS = 65536
+
+
+class Given(NamedTuple):
+  """What the user gave: arrays [rows, ...], and {class: weight}."""
+
+  x: Any
+  y: Any = None
+  sample_weight: Any = None
+  class_weight: Any = None
 
 
 class Batches:
@@ -41,16 +52,13 @@ class Batches:
     return read
 
 
-def prepare(where, model, x, y=None, *, sample_weight=None,
-            class_weight=None, predict=False, arguments=None):
+def prepare(where, model, given, *, predict=False, arguments=None):
   """Returns Batches of the user's arrays, checked on all processes at once.
 
   Args:
     where: the words that open an error.
     model: built and, unless predicting, compiled with a loss.
-    x: array [rows, ...]; y: array [rows, ...].
-    sample_weight: array [rows] or None.
-    class_weight: {class: weight} or None.
+    given: Given.
     predict: whether y and weights are not wanted.
     arguments: JSON-able values of the method's other arguments, on which
       the number of steps depends.
@@ -64,8 +72,7 @@ def prepare(where, model, x, y=None, *, sample_weight=None,
   """
   problem, sources, signature = None, [], None
   try:
-    sources = _sources(where, model, x, y, sample_weight, class_weight,
-                       predict)
+    sources = _sources(where, model, given, predict)
     signature = [[s.num_rows] + [list(d) for d in s.dims] for s in sources]
     if sources[0].dtype.kind in "iu":
       problem = _value_problem(
@@ -83,10 +90,10 @@ def prepare(where, model, x, y=None, *, sample_weight=None,
   return Batches(where, sources, sources[0].num_rows)
 
 
-def _sources(where, model, x, y, sample_weight, class_weight, predict):
+def _sources(where, model, given, predict):
   spec = model.input
   x_source = data.ArraySource(
-      x, "%s: x" % where, list(zip(spec.dims, spec.shape)), spec.dtype)
+      given.x, "%s: x" % where, list(zip(spec.dims, spec.shape)), spec.dtype)
   if predict:
     return [x_source]
   if model.loss is None:
@@ -97,10 +104,11 @@ def _sources(where, model, x, y, sample_weight, class_weight, predict):
   target = [(d.name, d.size) for d in model.loss.target_shape(shape).dims
             if d.name != BATCH]
   y_source = data.ArraySource(
-      y, "%s: y" % where, target,
+      given.y, "%s: y" % where, target,
       model.loss.target_dtype.as_numpy_dtype)
   weights = data.row_weights(
-      where, x_source.num_rows, sample_weight, y, class_weight)
+      where, x_source.num_rows, given.sample_weight, given.y,
+      given.class_weight)
   data.check_row_counts(where, x=x_source, y=y_source, sample_weight=weights)
   return [x_source, y_source, weights]
 

@@ -7,6 +7,7 @@ from meshkeras.errors import ArgumentError, OrderError, near_names
 from meshkeras.mesh import Layout, Mesh
 from meshkeras.models import batches as batches_lib
 from meshkeras.models import summary, trainer
+from meshkeras.models.batches import Given
 from meshkeras.models.hooks import CallbackList, History
 from meshkeras.models.program import EVALUATE, PREDICT, TRAIN
 
@@ -56,8 +57,7 @@ class Fitting:
           (x, y, sample_weight), validation_split)
     self.build_for(x)
     batches = batches_lib.prepare(
-        "fit", self, x, y, sample_weight=sample_weight,
-        class_weight=class_weight,
+        "fit", self, Given(x, y, sample_weight, class_weight),
         arguments=_agreed(options, validation_arrays, callbacks))
     history = History()
     callback_list = self._callback_list(
@@ -95,7 +95,7 @@ class Fitting:
     self._check_compiled("evaluate")
     self.build_for(x)
     batches = batches_lib.prepare(
-        "evaluate", self, x, y, sample_weight=sample_weight,
+        "evaluate", self, Given(x, y, sample_weight),
         arguments=[batch_size, steps])
     logs = trainer.evaluate(
         self, batches, batch_size, self._callback_list(_as_list(callbacks)),
@@ -120,7 +120,8 @@ class Fitting:
     self._check_compiled("predict", loss=False)
     self.build_for(x)
     batches = batches_lib.prepare(
-        "predict", self, x, predict=True, arguments=[batch_size, steps])
+        "predict", self, Given(x), predict=True,
+        arguments=[batch_size, steps])
     return trainer.predict(
         self, batches, batch_size, self._callback_list(_as_list(callbacks)),
         trainer.make_progress(
@@ -137,8 +138,7 @@ class Fitting:
     self._check_compiled("train_on_batch", training=True)
     self.build_for(x)
     batches = batches_lib.prepare(
-        "train_on_batch", self, x, y, sample_weight=sample_weight,
-        class_weight=class_weight)
+        "train_on_batch", self, Given(x, y, sample_weight, class_weight))
     logs = trainer.one_batch(self, batches, TRAIN)
     return logs if return_dict else _as_keras(logs)
 
@@ -147,7 +147,7 @@ class Fitting:
     self._check_compiled("test_on_batch")
     self.build_for(x)
     batches = batches_lib.prepare(
-        "test_on_batch", self, x, y, sample_weight=sample_weight)
+        "test_on_batch", self, Given(x, y, sample_weight))
     logs = trainer.one_batch(self, batches, EVALUATE)
     return logs if return_dict else _as_keras(logs)
 
@@ -155,7 +155,8 @@ class Fitting:
     """Returns the predictions of one global batch."""
     self._check_compiled("predict_on_batch", loss=False)
     self.build_for(x)
-    batches = batches_lib.prepare("predict_on_batch", self, x, predict=True)
+    batches = batches_lib.prepare(
+        "predict_on_batch", self, Given(x), predict=True)
     return trainer.one_batch(self, batches, PREDICT)
 
   def _check_compiled(self, method, training=False, loss=True):
@@ -180,7 +181,7 @@ class Fitting:
       return None
     x, y, weights = arrays
     batches = batches_lib.prepare(
-        "fit: validation_data", self, x, y, sample_weight=weights)
+        "fit: validation_data", self, Given(x, y, weights))
     batch_size = options["validation_batch_size"] or options["batch_size"]
     steps = options["validation_steps"]
 
