@@ -43,9 +43,9 @@ def verify(path):
           "%s: a safetensors header expected, none found. The shard is "
           "damaged: copy it again, or use another checkpoint." % shard)
   with ShardReader(path) as shards:
-    reader = BoxReader(shards)
-    for variable in manifest.variables.values():
-      reader.check(variable, full_box(variable))
+    BoxReader(shards).check(
+        (variable, full_box(variable))
+        for variable in manifest.variables.values())
   return len(manifest.variables), sum(
       v.num_bytes for v in manifest.variables.values())
 
@@ -80,7 +80,7 @@ def export(path, out, role=None):
       reader = BoxReader(shards)
 
       def value_of(variable):
-        reader.check(variable, full_box(variable))
+        reader.check([(variable, full_box(variable))])
         return reader.read(variable, full_box(variable))
 
       write(aside, variables, value_of)
@@ -137,7 +137,7 @@ def _compared(name, one, two, readers):
     return ["%s: %s and %s" % (name, *described)]
   values = []
   for variable, reader in zip((one, two), readers):
-    reader.check(variable, full_box(variable))
+    reader.check([(variable, full_box(variable))])
     values.append(reader.read(variable, full_box(variable)))
   flat = [value.reshape(-1) for value in values]
   count, largest = 0, 0.0

@@ -136,9 +136,9 @@ def restore(store, directory, manifest, roles, strict=True):
     reader = BoxReader(shards)
     problem = None
     try:
-      for name in names:
-        for box in store[name].boxes.values():
-          reader.check(manifest.variables[name], box)
+      reader.check(
+          (manifest.variables[name], box)
+          for name in names for box in store[name].boxes.values())
     except CheckpointError as error:
       problem = str(error)
     host_collectives.agree(problem, CheckpointError)
@@ -171,23 +171,19 @@ class BoxReader:
 
   def __init__(self, shards):
     self._shards = shards
-    self._scratch = np.empty(CHUNK_BYTES, np.uint8)
     self._buffer = np.empty(0, np.uint8)
 
-  def check(self, variable, box):
-    """Verifies every block of bytes that a box of a variable needs.
+  def check(self, wanted):
+    """Verifies every block of bytes that boxes of variables need.
+
+    Args:
+      wanted: iterable of (VariableEntry, box).
 
     Raises:
       CheckpointError: a checksum differs, or bytes cannot be read.
     """
-    for part, wanted in _parts(variable, box):
-      done = 0
-      for begin, end in _byte_ranges(part, wanted, variable.itemsize):
-        first = max(begin // BLOCK_BYTES, done)
-        done = max(done, manifest_lib.num_blocks(end))
-        if first < done:
-          self._shards.check(variable.name, part, (first, done),
-                             self._scratch)
+    self._shards.check(
+        chunk for variable, box in wanted for chunk in _chunks(variable, box))
 
   def read(self, variable, box):
     """Returns the array of a box of a variable, read but not verified.
@@ -243,6 +239,18 @@ class BoxReader:
           part.file, part.offset + (first + row) * row_bytes, raw)
       values = raw.view(dtype).reshape((rows,) + tuple(part.shape[1:]))
       target[row:row + rows] = values[(slice(None),) + inner]
+
+
+def _chunks(variable, box):
+  """Yields (name, SliceEntry, begin, end) of the blocks that a box needs."""
+  for part, wanted in _parts(variable, box):
+    done = 0
+    for begin, end in _byte_ranges(part, wanted, variable.itemsize):
+      first = max(begin // BLOCK_BYTES * BLOCK_BYTES, done)
+      done = max(done, min(
+          manifest_lib.num_blocks(end) * BLOCK_BYTES, part.num_bytes))
+      for at in range(first, done, CHUNK_BYTES):
+        yield variable.name, part, at, min(at + CHUNK_BYTES, done)
 
 
 def _parts(variable, box):

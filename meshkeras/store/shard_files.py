@@ -10,12 +10,13 @@ import math
 import os
 import struct
 import zlib
+from concurrent import futures
 
 import numpy as np
 
 from meshkeras.errors import CheckpointError
 from meshkeras.store import stages
-from meshkeras.store.flusher import Flusher
+from meshkeras.store.behind_writer import BehindWriter
 from meshkeras.store.manifest import BLOCK_BYTES, SliceEntry, numpy_dtype
 
 WRITER = "meshkeras"
@@ -112,25 +113,27 @@ def write_shard(path, pieces, read, metadata):
   entries = [None] * len(pieces)
   stages.reach("before_write")
   descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-  flusher = Flusher(descriptor)
+  writer = BehindWriter(descriptor)
   try:
     try:
-      _write_all(descriptor, head)
+      writer.write(head)
+      writer.finish()
       stages.reach("within_write")
       for i, offset in zip(order, offsets):
         begin, shape = _begin_and_shape(pieces[i][1])
         data = raw_bytes(read(i))
-        checksums = _write_checked(descriptor, data, flusher)
+        checksums = _write_checked(writer, data)
         entries[i] = SliceEntry(os.path.basename(path), begin, shape, offset,
                                 data.size, checksums)
         del data
+      writer.finish()
       stages.reach("after_write")
       stages.reach("before_flush")
-      flusher.finish()
+      writer.flush()
       stages.reach("after_flush")
       size = os.fstat(descriptor).st_size
     finally:
-      flusher.close()
+      writer.close()
       os.close(descriptor)
   except BaseException:
     remove_quietly(path)
@@ -148,20 +151,13 @@ def raw_bytes(array):
   return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _write_all(descriptor, data):
-  view = memoryview(data)
-  while view:
-    view = view[os.write(descriptor, view):]
-
-
-def _write_checked(descriptor, data, flusher):
+def _write_checked(writer, data):
   """Writes bytes and returns the checksums of their blocks."""
   found = []
   for begin in range(0, data.size, CHUNK_BYTES):
     chunk = data[begin:begin + CHUNK_BYTES]
+    writer.write(chunk)
     found.append(checksums_of(chunk))
-    _write_all(descriptor, chunk)
-    flusher.wrote(chunk.size)
   return "".join(found)
 
 
@@ -228,42 +224,46 @@ class ShardReader:
           "%s: cannot be read (%s). Copy the shard again, or use another "
           "checkpoint." % (self.path(name), error.strerror)) from error
 
-  def _announce(self, name, offset, num_bytes):
-    """Tells the system what will be read next, where it can be told."""
-    if num_bytes > 0 and hasattr(os, "posix_fadvise"):
-      os.posix_fadvise(self._descriptors[name], offset, num_bytes,
-                       os.POSIX_FADV_WILLNEED)
+  def check(self, chunks):
+    """Verifies chunks of parts against the checksums of the index.
 
-  def check(self, variable, part, blocks, scratch):
-    """Verifies blocks of a part against the checksums of the index.
+    The next chunk is read in a thread while the last one is verified.
 
     Args:
-      variable: its name, for the error.
-      part: SliceEntry.
-      blocks: (first, one past the last) of the part's blocks.
-      scratch: uint8 array [CHUNK_BYTES] to read into.
+      chunks: iterable of (variable's name, SliceEntry, begin, end): bytes of
+        the part, begin a multiple of BLOCK_BYTES, at most CHUNK_BYTES.
 
     Raises:
       CheckpointError: a checksum differs, or the bytes cannot be read.
     """
-    end = min(blocks[1] * BLOCK_BYTES, part.num_bytes)
-    for begin in range(blocks[0] * BLOCK_BYTES, end, CHUNK_BYTES):
-      data = scratch[:min(CHUNK_BYTES, end - begin)]
-      self.read_into(part.file, part.offset + begin, data)
-      # The disk reads on while this process computes.
-      self._announce(part.file, part.offset + begin + CHUNK_BYTES,
-                     min(CHUNK_BYTES, end - begin - CHUNK_BYTES))
-      first = begin // BLOCK_BYTES * 8
-      found = checksums_of(data)
-      wanted = part.checksums[first:first + len(found)]
-      if found != wanted:
-        i = next(i for i in range(0, len(found), 8)
-                 if found[i:i + 8] != wanted[i:i + 8])
-        at = part.offset + begin + i // 8 * BLOCK_BYTES
-        raise CheckpointError(_DAMAGED % (
-            self.path(part.file), variable, at,
-            min(at + BLOCK_BYTES, part.offset + part.num_bytes),
-            found[i:i + 8], wanted[i:i + 8]))
+    buffers = [np.empty(CHUNK_BYTES, np.uint8) for _ in range(2)]
+    with futures.ThreadPoolExecutor(1) as reader:
+      before = None
+      for number, chunk in enumerate(chunks):
+        _, part, begin, end = chunk
+        data = buffers[number % 2][:end - begin]
+        reading = reader.submit(
+            self.read_into, part.file, part.offset + begin, data)
+        if before is not None:
+          self._compare(*before)
+        reading.result()
+        before = (chunk, data)
+      if before is not None:
+        self._compare(*before)
+
+  def _compare(self, chunk, data):
+    variable, part, begin, _ = chunk
+    first = begin // BLOCK_BYTES * 8
+    found = checksums_of(data)
+    wanted = part.checksums[first:first + len(found)]
+    if found != wanted:
+      i = next(i for i in range(0, len(found), 8)
+               if found[i:i + 8] != wanted[i:i + 8])
+      at = part.offset + begin + i // 8 * BLOCK_BYTES
+      raise CheckpointError(_DAMAGED % (
+          self.path(part.file), variable, at,
+          min(at + BLOCK_BYTES, part.offset + part.num_bytes),
+          found[i:i + 8], wanted[i:i + 8]))
 
 
 def read_header(path):
