@@ -7,10 +7,10 @@
       --mesh_shape=tall:2,wide:2 --layout=rows:tall,cols:wide
 
 The last one splits each image in four blocks. The numbers are the same on
-any mesh and with any layout. (They stay the same to six digits for all
-epochs because tanh is smooth. With relu each step is the same up to rounding
-too, but a rounding that moves a value across the kink makes the gradient
-jump, and after some hundred steps two runs are two equally good models.)
+any mesh and with any layout; with tanh they stay the same to six digits for
+all epochs. (With relu each step is the same up to rounding too, but after
+some hundred steps roundings have grown, and two runs are two equally good
+models: docs/equality.md has the measurement.)
 
 Names a layout can split: batch, rows, cols, filters1, filters2, pixels,
 hidden1, hidden2 and classes, where an even share is possible: 10 classes go
