@@ -89,7 +89,7 @@ def main(argv):
   model.fit(x, y, batch_size=FLAGS.batch_size, epochs=FLAGS.epochs,
             validation_data=(x_test, y_test))
   _, accuracy = model.evaluate(x_test, y_test, verbose=0)
-  print("held-out accuracy: %.4f" % accuracy)
+  mk.announce("held-out accuracy: %.4f" % accuracy)
 
 
 if __name__ == "__main__":

@@ -61,8 +61,9 @@ def main(argv):
   before = model.evaluate(x, x, verbose=0)
   model.fit(x, x, batch_size=FLAGS.batch_size, epochs=FLAGS.epochs)
   after = model.evaluate(x, x, verbose=0)
-  print("mean squared error: %.6f before, %.6f after, %.0f times less"
-        % (before, after, before / after))
+  mk.announce(
+      "mean squared error: %.6f before, %.6f after, %.0f times less"
+      % (before, after, before / after))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from meshkeras import (
     saving,
 )
 from meshkeras.layers import Input
-from meshkeras.mesh import Dimension, Layout, Mesh
+from meshkeras.mesh import Dimension, Layout, Mesh, announce
 from meshkeras.models import Model, Sequential, load_model, set_random_seed
 from meshkeras.saving import latest_checkpoint
 from meshkeras.version import __version__
@@ -31,6 +31,7 @@ __all__ = [
     "Model",
     "Sequential",
     "__version__",
+    "announce",
     "callbacks",
     "data",
     "errors",

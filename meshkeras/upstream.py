@@ -156,3 +156,18 @@ if launched_size() > 1:
   # sets are made per mesh, after that.
   os.environ.setdefault("HOROVOD_DYNAMIC_PROCESS_SETS", "1")
   horovod()
+
+
+def lower(graph, mesh, mesh_impl):
+  """Returns the mtf.Lowering of a graph with one mesh.
+
+  Variables are not stacked, so that each stays one of the store's. Mesh TF
+  writes some pages about each lowering to TensorFlow's log; they are left
+  out.
+  """
+  verbosity = tf.logging.get_verbosity()
+  tf.logging.set_verbosity(tf.logging.WARN)
+  try:
+    return mtf.Lowering(graph, {mesh: mesh_impl}, autostack=False)
+  finally:
+    tf.logging.set_verbosity(verbosity)

@@ -8,5 +8,6 @@ and collectives are the only files that call Horovod. This floor uses
 from meshkeras.mesh.dimension import Dimension
 from meshkeras.mesh.layout import Layout
 from meshkeras.mesh.mesh import Mesh
+from meshkeras.mesh.screen import announce
 
-__all__ = ["Dimension", "Layout", "Mesh"]
+__all__ = ["Dimension", "Layout", "Mesh", "announce"]

@@ -61,7 +61,7 @@ class Fitting:
         arguments=_agreed(options, validation_arrays, callbacks))
     history = History()
     callback_list = self._callback_list(
-        [history] + _as_list(callbacks), epochs=epochs, verbose=verbose,
+        _as_list(callbacks) + [history], epochs=epochs, verbose=verbose,
         steps=data.num_steps(batches.num_rows, batch_size))
     validation = self._validation(validation_arrays, options, callback_list)
     progress = trainer.make_progress(

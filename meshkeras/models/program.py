@@ -18,7 +18,7 @@ from meshkeras.errors import InternalError, ProcessSetError
 from meshkeras.layers.context import CallContext
 from meshkeras.mesh import host_collectives, slices
 from meshkeras.mesh.dimension import format_dims
-from meshkeras.upstream import mtf, tf
+from meshkeras.upstream import lower, mtf, tf
 
 TRAIN, EVALUATE, PREDICT = "train", "evaluate", "predict"
 
@@ -65,8 +65,7 @@ class Program:
       if self._function == TRAIN:
         self._add_gradients()                                            # 4
         self._add_updates()                                              # 5
-      self._lowering = mtf.Lowering(                                     # 6
-          self._graph, {self._mesh: self._impl}, autostack=False)
+      self._lowering = lower(self._graph, self._mesh, self._impl)        # 6
       self._collect_results()                                            # 7
     store.initialize()                                                   # 8
     self._agree()                                                        # 9
