@@ -11,6 +11,7 @@ from meshkeras.mesh.process_sets import current_job
 
 ROWS = (1, 2, 3, 5, 7)
 BATCHES = (1, 2, 3, 4, 7, 100)
+WEIGHTED = (2, 4)
 FEATURES = 4
 MESHES = {
     1: [("", "")],
@@ -67,10 +68,11 @@ def run_identity(mesh, layout):
           "evaluate": model.evaluate(
               x, y, batch_size, verbose=0, callbacks=[counter],
               return_dict=True),
-          "weighted": model.evaluate(
-              x, y, batch_size, verbose=0, sample_weight=weights,
-              return_dict=True),
           "counts": counter.counts}
+      if batch_size in WEIGHTED:
+        found["%d, %d" % (num_rows, batch_size)]["weighted"] = (
+            model.evaluate(x, y, batch_size, verbose=0,
+                           sample_weight=weights, return_dict=True))
     found["%d, whole" % num_rows] = {
         "predict": model.predict_on_batch(x),
         "evaluate": model.test_on_batch(x, y, return_dict=True)}

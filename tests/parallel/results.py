@@ -49,8 +49,9 @@ class Writer:
   def begin(self, case):
     self._write({"case": case, "began": True})
 
-  def end(self, case, value=None, error=None):
-    self._write({"case": case, "value": encode(value), "error": error})
+  def end(self, case, value=None, error=None, seconds=0.0):
+    self._write({"case": case, "value": encode(value), "error": error,
+                 "seconds": round(seconds, 2)})
 
   def _write(self, line):
     self._file.write(json.dumps(line) + "\n")
@@ -73,6 +74,7 @@ class Results:
     self._directory = directory
     self._num_processes = num_processes
     self._launches = []
+    self._read = (0, [[] for _ in range(num_processes)])
 
   def add(self, launch):
     """Keeps a Launch, for messages."""
@@ -130,10 +132,16 @@ class Results:
             for rank in range(self._num_processes)]
 
   def _lines(self):
-    for path in self._paths():
-      lines = []
-      if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-          # A process that was killed may leave half a line.
-          lines = [json.loads(line) for line in file if line.endswith("\n")]
-      yield lines
+    """Returns the lines of each rank, read again only if there are more."""
+    size = self.progress()
+    if self._read[0] != size:
+      self._read = (size, [_read_lines(path) for path in self._paths()])
+    return self._read[1]
+
+
+def _read_lines(path):
+  if not os.path.exists(path):
+    return []
+  with open(path, encoding="utf-8") as file:
+    # A process that was killed may leave half a line.
+    return [json.loads(line) for line in file if line.endswith("\n")]

@@ -20,6 +20,7 @@ from tests.parallel.training_cases import (
   case_name,
   mask_name,
   step_name,
+  watches_batches,
 )
 
 SUITE = "training"
@@ -76,7 +77,7 @@ def test_initial_weights_equal_one_process_in_every_bit(
   wanted = reference(by_rank, model)
   for one, other in zip(found["initial weights"], wanted["initial weights"]):
     np.testing.assert_array_equal(one, other)
-  assert found["initial"] == wanted["initial"]
+    assert one.dtype == other.dtype and one.shape == other.shape
 
 
 @parametrize
@@ -96,10 +97,8 @@ def test_history_equals_one_process(
     by_rank, num_processes, model, mesh, layout):
   found = by_rank(num_processes, case_name(model, mesh, layout))[0]
   wanted = reference(by_rank, model)
-  assert list(found["history"]) == [
-      "loss", "accuracy", "val_loss", "val_accuracy"] or sorted(
-          found["history"]) == [
-              "accuracy", "loss", "val_accuracy", "val_loss"]
+  assert sorted(found["history"]) == [
+      "accuracy", "loss", "val_accuracy", "val_loss"]
   assert len(found["history"]["loss"]) == EPOCHS
   check_close(found["history"], wanted["history"], 1e-4)
   assert wanted["history"]["loss"][-1] < wanted["history"]["loss"][0]
@@ -110,9 +109,11 @@ def test_callbacks_get_the_logs_of_one_process(
     by_rank, num_processes, model, mesh, layout):
   found = by_rank(num_processes, case_name(model, mesh, layout))[0]
   wanted = reference(by_rank, model)
-  assert len(wanted["batch logs"]) == found["iterations"] == EPOCHS * 5
-  for name in ("epoch logs", "batch logs"):
-    check_close(found[name], wanted[name], 1e-4)
+  assert found["iterations"] == EPOCHS * 5
+  check_close(found["epoch logs"], wanted["epoch logs"], 1e-4)
+  if watches_batches(model, layout):
+    assert len(wanted["batch logs"]) == EPOCHS * 5
+    check_close(found["batch logs"], wanted["batch logs"], 1e-4)
 
 
 @parametrize

@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import sys
+import time
 import traceback
 
 from meshkeras.mesh import host_collectives
@@ -39,8 +40,9 @@ def _run(writer, name, run, seconds):
   writer.begin(name)
   # Where each thread waits, should the launcher have to end this process.
   faulthandler.dump_traceback_later(0.8 * seconds)
+  begin = time.monotonic()
   try:
-    writer.end(name, run())
+    writer.end(name, run(), seconds=time.monotonic() - begin)
   except Exception:  # every failure is one case's result
     writer.end(name, error=traceback.format_exc())
   host_collectives.barrier()
