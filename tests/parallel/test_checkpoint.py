@@ -39,6 +39,7 @@ def fit(backup, *callbacks):
 @pytest.fixture(scope="session")
 def here(tmp_path_factory):
   """What this process saves before the launches, and unbroken numbers."""
+  mk.set_random_seed(0)  # that of the launches
   shared = tmp_path_factory.getbasetemp() / "checkpoints"
   (shared / "table").mkdir(parents=True)
   saved = checkpoint_cases.save_each(1, str(shared / "table"))
