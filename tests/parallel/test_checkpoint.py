@@ -93,7 +93,10 @@ def test_every_checkpoint_loads_at_every_mesh(at, here, tmp_path):
   check_loaded(loaded, saved_by(at, here, 2), checkpoint_cases.MESHES[2],
                True)
   saved = saved_by(at, here, 2, 4)
-  check_loaded(agreed(at(4, "load")), saved, checkpoint_cases.MESHES[4], True)
+  # Horovod joins small sums by when they are ready, and with 4 addends the
+  # joining decides their order: two runs of one script differ in last bits.
+  check_loaded(agreed(at(4, "load")), saved, checkpoint_cases.MESHES[4],
+               False)
   table = here["directory"] / "table"
   check_loaded(checkpoint_cases.load_each(1, str(table)), saved,
                checkpoint_cases.MESHES[1], True)
