@@ -103,9 +103,8 @@ class Job:
 class KnownProcessSet:
   """A Horovod process set that knows its size without asking.
 
-  Horovod's own object asks its table of sets, under a lock that the
-  background thread holds while it negotiates: with dynamic sets, one
-  question can wait for seconds once another process has begun to run.
+  Horovod's own object asks its library at every collective that is lowered,
+  which takes a lock on the table of sets that the background thread uses.
 
   Args:
     process_set_id: Horovod's number of the set.
