@@ -51,11 +51,10 @@ def test_predict_and_evaluate_are_exact(models, mesh, num_rows, batch_size):
       expected_logs(wanted, y, weights), rtol=1e-5)
 
 
-@pytest.mark.parametrize("num_rows,batch_size", [
-    (1, 32), (2, 32), (3, 2), (5, 4), (11, 3)])
+@pytest.mark.parametrize("num_rows,batch_size", [(1, 32), (3, 2), (11, 3)])
 def test_fit_equals_one_process(num_rows, batch_size):
   results = []
-  for mesh in LAYOUTS:
+  for mesh in ("", "a:4", "a:4,b:2"):
     model = compiled(mesh)
     history = model.fit(
         X[:num_rows], Y[:num_rows], epochs=2, batch_size=batch_size,

@@ -36,6 +36,10 @@ FITS = {
     "batches of one row": dict(batch_size=1, epochs=1),
 }
 LAYOUTS = ["", "batch:a,hidden:b"]
+CASES = [(options, "") for options in FITS] + [
+    (options, LAYOUTS[1]) for options in (
+        "class_weight", "validation_data with weights", "validation_split",
+        "batches of one row")]
 
 
 def model(layout=""):
@@ -69,8 +73,7 @@ def check(found, expected):
   np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("options", FITS)
+@pytest.mark.parametrize("options,layout", CASES)
 def test_fit_equals_keras(options, layout):
   ours = model(layout)
   theirs = keras_model(ours)
