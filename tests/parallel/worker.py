@@ -17,6 +17,7 @@ import sys
 import time
 import traceback
 
+import meshkeras as mk
 from meshkeras.mesh import host_collectives
 from meshkeras.mesh.process_sets import current_job
 from tests.parallel.results import Writer
@@ -37,6 +38,7 @@ def main(directory, seconds, *suites):
 
 def _run(writer, name, run, seconds):
   """Runs one case on all ranks, which leave it together."""
+  mk.set_random_seed(0)  # that of a new process
   writer.begin(name)
   # Where each thread waits, should the launcher have to end this process.
   faulthandler.dump_traceback_later(0.8 * seconds)
