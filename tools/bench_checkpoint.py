@@ -16,9 +16,18 @@ import tempfile
 
 import launch
 
-TURNS = (("save", "write", "plain write, flushed"),
-         ("load cold", "read cold", "plain read, cold"),
-         ("load warm", "read warm", "plain read, warm"))
+TURNS = (
+    ("save", "save", "plain write, flushed", "write"),
+    ("load, cold", "load cold", "plain read, cold", "read cold"),
+    ("load, warm", "load warm", "plain read, warm", "read warm"),
+    ("load over values, cold", "reload cold", "plain read, cold",
+     "read cold"),
+    ("load over values, warm", "reload warm", "plain read, warm",
+     "read warm"),
+    ("plain read that keeps nothing, cold", "drop cold", "plain read, cold",
+     "read cold"),
+    ("plain read that keeps nothing, warm", "drop warm", "plain read, warm",
+     "read warm"))
 MARKS = ("<!-- checkpoints: begin -->", "<!-- checkpoints: end -->")
 
 
@@ -33,9 +42,9 @@ def measure(num_processes, megabytes, rounds, directory):
 
 def rows_of(num_processes, found):
   """Yields the table's rows of one number of processes."""
-  for what, plain, words in TURNS:
-    speeds = [[found["full"] / 1e6 / turn[name] for turn in found["rounds"]]
-              for name in (what, plain)]
+  for what, name, words, plain in TURNS:
+    speeds = [[found["full"] / 1e6 / turn[key] for turn in found["rounds"]]
+              for key in (name, plain)]
     ratios = [a / b for a, b in zip(*speeds)]
     yield (num_processes, what, "%.0f" % statistics.median(speeds[0]),
            "%.0f (%s)" % (statistics.median(speeds[1]), words),

@@ -63,11 +63,27 @@ def write_plain(path, data, count):
   os.close(descriptor)
 
 
-def read_plain(path, out):
-  """Reads a file into arrays of the size of `out`, one after the other."""
+def read_plain(path, size, count):
+  """Reads a file into `count` arrays of `size` bytes, which it keeps."""
+  kept = []
   with open(path, "rb", buffering=0) as file:
-    while file.readinto(out):
-      pass
+    for _ in range(count):
+      kept.append(np.empty(size, np.uint8))
+      fill(file, kept[-1])
+
+
+def read_and_drop(path, size, count):
+  """As read_plain, into one array again and again."""
+  data = np.zeros(size, np.uint8)
+  with open(path, "rb", buffering=0) as file:
+    for _ in range(count):
+      fill(file, data)
+
+
+def fill(file, out):
+  done = 0
+  while done < out.size:
+    done += file.readinto(memoryview(out)[done:])
 
 
 def forget(paths):
@@ -92,17 +108,25 @@ def one_round(store, directory, number):
   job, found = current_job(), {}
   plain = os.path.join(directory, "plain-%d" % job.rank)
   saved = os.path.join(directory, "saved-%d" % number)
-  data = np.ones(ROWS * COLUMNS * 4 // job.size, np.uint8)
-  found["write"] = timed(lambda: write_plain(plain, data, len(store)))
+  size, count = ROWS * COLUMNS * 4 // job.size, len(store)
+  data = np.ones(size, np.uint8)
+
+  def load(new):
+    for stored in store:
+      stored.initialized = not new
+    restore.restore(store, saved, restore.read_agreed(saved), ("weight",))
+
+  found["write"] = timed(lambda: write_plain(plain, data, count))
   found["save"] = timed(lambda: commit.save(store, saved, {}))
-  for name, cold in (("cold", True), ("warm", False)):
-    if cold:
-      forget([plain])
-    found["read " + name] = timed(lambda: read_plain(plain, data))
-    if cold:
-      forget(shards(saved))
-    found["load " + name] = timed(lambda: restore.restore(
-        store, saved, restore.read_agreed(saved), ("weight",)))
+  for kind in ("cold", "warm"):
+    for what, paths, act in (
+        ("read", [plain], lambda: read_plain(plain, size, count)),
+        ("drop", [plain], lambda: read_and_drop(plain, size, count)),
+        ("load", shards(saved), lambda: load(new=True)),
+        ("reload", shards(saved), lambda: load(new=False))):
+      if kind == "cold":
+        forget(paths)
+      found["%s %s" % (what, kind)] = timed(act)
   return found
 
 

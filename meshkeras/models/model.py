@@ -237,36 +237,41 @@ class Model(fitting.Fitting, saving_methods.Saving):
     self._runtime = Runtime(mesh, layout, old.seed)
     self._allocate()
     for name in old.store.names():
-      self._runtime.store.scatter(name, old.store.gather(name))
+      if old.store[name].initialized:
+        self._runtime.store.scatter(name, old.store.gather(name))
     old.close()
 
   @property
   def runtime(self):
-    """Where the model runs, made on first use.
+    """Where the model runs, made on first use; its weights have values.
 
     Raises:
       OrderError: the model is not compiled or has no Input yet.
+    """
+    runtime = self.runtime_to_load()
+    runtime.store.initialize()
+    return runtime
+
+  def runtime_to_load(self, seed=None):
+    """As `runtime`, but its weights may still be without values.
+
+    Args:
+      seed: of a runtime that is made now; None for the one in force.
+
+    Raises:
+      OrderError: as `runtime`.
     """
     if self._compiled is None:
       raise OrderError(
           "%s: not compiled, so there is no mesh, layout or loss. Call "
           "compile before this." % self.name)
     if self._runtime is None:
-      self.start()
-      self._runtime.store.initialize()
+      self.build()
+      mesh, layout = self._compiled
+      self._runtime = Runtime(
+          mesh, layout, seeds.current_seed() if seed is None else seed)
+      self._allocate()
     return self._runtime
-
-  def start(self, seed=None):
-    """Makes the runtime, its weights still without values.
-
-    Args:
-      seed: None for the one in force.
-    """
-    self.build()
-    mesh, layout = self._compiled
-    self._runtime = Runtime(
-        mesh, layout, seeds.current_seed() if seed is None else seed)
-    self._allocate()
 
   def _allocate(self):
     for weight in self.weights:
@@ -317,39 +322,6 @@ class Model(fitting.Fitting, saving_methods.Saving):
   def iterations(self):
     """Training steps done."""
     return self.optimizer.iterations if self.optimizer else 0
-
-  # Values
-
-  def get_weights(self):
-    """Returns the full values of `weights` as a list of NumPy arrays.
-
-    Called by: every process; each gets all of them.
-    """
-    store = self.runtime.store  # first: it refuses a model not compiled
-    return [store.gather(w.name) for w in self.weights]
-
-  def set_weights(self, values):
-    """Sets the full values of `weights`, in the same order.
-
-    Raises:
-      DimensionError: another number of arrays, or another shape; nothing
-        is changed.
-      OrderError: the model is not compiled.
-    """
-    store = self.runtime.store
-    weights, values = self.weights, [np.asarray(v) for v in values]
-    wrong = ["%s: %s expected, %s given" % (
-        w.name, tuple(d.size for d in w.dims), v.shape)
-             for w, v in zip(weights, values)
-             if tuple(d.size for d in w.dims) != v.shape]
-    if len(weights) != len(values) or wrong:
-      raise DimensionError(
-          "%s: set_weights got %d arrays for %d weights%s. Give what "
-          "get_weights of an equal model returned."
-          % (self.name, len(values), len(weights),
-             "; ".join([""] + wrong)))
-    for weight, value in zip(weights, values):
-      store.scatter(weight.name, value)
 
   def collectives_per_step(self, batch_size=32):
     """Returns the collectives of one training step, in order.

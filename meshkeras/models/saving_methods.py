@@ -1,6 +1,8 @@
-"""save, save_weights, load_weights and restore, as methods of a model."""
+"""A model's values and checkpoints: its methods that get, set, save, load."""
 
-from meshkeras.errors import CheckpointError
+import numpy as np
+
+from meshkeras.errors import CheckpointError, DimensionError
 from meshkeras.mesh import host_collectives
 from meshkeras.models.program import slot_name
 from meshkeras.saving import config as config_lib
@@ -22,7 +24,7 @@ _OTHER_PLACE = (
 
 
 class Saving:
-  """The part of Model that writes and reads checkpoints."""
+  """The part of Model that gives and takes values and checkpoints."""
 
   def forget_training(self):
     """Forgets where a fit was; compile calls it."""
@@ -69,6 +71,37 @@ class Saving:
     if initial_epoch not in (0, state["epoch"]):
       raise CheckpointError(_OTHER_PLACE % (initial_epoch, state["epoch"]))
     return state
+
+  def get_weights(self):
+    """Returns the full values of `weights` as a list of NumPy arrays.
+
+    Called by: every process; each gets all of them.
+    """
+    store = self.runtime.store  # first: it refuses a model not compiled
+    return [store.gather(w.name) for w in self.weights]
+
+  def set_weights(self, values):
+    """Sets the full values of `weights`, in the same order.
+
+    Raises:
+      DimensionError: another number of arrays, or another shape; nothing
+        is changed.
+      OrderError: the model is not compiled.
+    """
+    store = self.runtime_to_load().store
+    weights, values = self.weights, [np.asarray(v) for v in values]
+    wrong = ["%s: %s expected, %s given" % (
+        w.name, tuple(d.size for d in w.dims), v.shape)
+             for w, v in zip(weights, values)
+             if tuple(d.size for d in w.dims) != v.shape]
+    if len(weights) != len(values) or wrong:
+      raise DimensionError(
+          "%s: set_weights got %d arrays for %d weights%s. Give what "
+          "get_weights of an equal model returned."
+          % (self.name, len(values), len(weights),
+             "; ".join([""] + wrong)))
+    for weight, value in zip(weights, values):
+      store.scatter(weight.name, value)
 
   def save(self, path, architecture=True, asynchronous=False):
     """Writes the model as a checkpoint: all that training goes on from.
@@ -151,7 +184,7 @@ class Saving:
     Raises:
       CheckpointError: on every process; no weight has changed.
     """
-    store = self.runtime.store
+    store = self.runtime_to_load().store
     manifest = restore.read_agreed(path)
     found = restore.restore(store, path, manifest, WEIGHTS, strict)
     return None if strict else found
@@ -187,12 +220,11 @@ class Saving:
     header = manifest.header
     if header.get("contents") not in ("model", "training"):
       raise CheckpointError(_NO_TRAINING % path)
-    if self._runtime is None:
-      self.start(header["seed"])
-    if self.runtime.seed != header["seed"]:
+    runtime = self.runtime_to_load(header["seed"])
+    if runtime.seed != header["seed"]:
       raise CheckpointError(_OTHER_SEED % (
-          path, header["seed"], self.runtime.seed, header["seed"]))
-    store = self.runtime.store
+          path, header["seed"], runtime.seed, header["seed"]))
+    store = runtime.store
     has_slots = any(v.role == "slot" for v in manifest.variables.values())
     roles = ALL if has_slots or header["step"] else WEIGHTS
     if roles == ALL:

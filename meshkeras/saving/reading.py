@@ -11,13 +11,13 @@ import numpy as np
 from meshkeras.errors import ArgumentError, CheckpointError
 from meshkeras.mesh.dimension import format_dims
 from meshkeras.store import manifest as manifest_lib
-from meshkeras.store.restore import BoxReader
+from meshkeras.store.box_reader import BoxReader
 from meshkeras.store.shard_files import (
-  ShardReader,
   read_header,
   remove_quietly,
   write_shard,
 )
+from meshkeras.store.shard_reader import ShardReader
 
 # Number of elements compared at a time.
 _COMPARED = 1 << 20
@@ -43,9 +43,9 @@ def verify(path):
           "%s: a safetensors header expected, none found. The shard is "
           "damaged: copy it again, or use another checkpoint." % shard)
   with ShardReader(path) as shards:
-    BoxReader(shards).check(
-        (variable, full_box(variable))
-        for variable in manifest.variables.values())
+    reader = BoxReader(shards)
+    for variable in manifest.variables.values():
+      reader.verify(variable, full_box(variable))
   return len(manifest.variables), sum(
       v.num_bytes for v in manifest.variables.values())
 
@@ -77,11 +77,10 @@ def export(path, out, role=None):
   aside = "%s.part-%d" % (out, os.getpid())
   try:
     with ShardReader(path) as shards:
-      reader = BoxReader(shards)
-
       def value_of(variable):
-        reader.check([(variable, full_box(variable))])
-        return reader.read(variable, full_box(variable))
+        # A reader, so memory, of its own for each: the last one may still be
+        # written.
+        return BoxReader(shards).read(variable, full_box(variable))
 
       write(aside, variables, value_of)
     os.replace(aside, out)
@@ -137,7 +136,6 @@ def _compared(name, one, two, readers):
     return ["%s: %s and %s" % (name, *described)]
   values = []
   for variable, reader in zip((one, two), readers):
-    reader.check([(variable, full_box(variable))])
     values.append(reader.read(variable, full_box(variable)))
   flat = [value.reshape(-1) for value in values]
   count, largest = 0, 0.0

@@ -1,30 +1,31 @@
 """Restoring a store from a checkpoint of any mesh, layout and job size.
 
-The order: process 0 reads the index and all use its text; names, dims and
-types are compared; each process verifies the bytes it needs; the outcome is
-agreed; only then variables change, one at a time.
+The order:
+1. process 0 reads the index and all use its text,
+2. names, dims and types are compared,
+3. of variables that hold values each process verifies the bytes it needs,
+4. variables without values get theirs, verified as they are read,
+5. variables with values get others, one at a time.
+
+The outcome is agreed after each of the last three. What fails in 3 or 4
+changes no value: a variable that had none has none again.
 """
 
-import math
 import os
 from typing import NamedTuple
 
-import numpy as np
-
 from meshkeras.errors import CheckpointError, MeshKerasError
-from meshkeras.mesh import host_collectives, slices
+from meshkeras.mesh import host_collectives
 from meshkeras.mesh.dimension import format_dims
 from meshkeras.mesh.process_sets import current_job
 from meshkeras.store import manifest as manifest_lib
+from meshkeras.store.box_reader import BoxReader
 from meshkeras.store.commit import wait_for_saves
-from meshkeras.store.manifest import BLOCK_BYTES
-from meshkeras.store.shard_files import CHUNK_BYTES, ShardReader
+from meshkeras.store.shard_reader import ShardReader
 
-# Gaps up to this many bytes are read through rather than skipped.
-GAP_BYTES = 1 << 16
-# TensorFlow keeps an array that begins at a multiple of its alignment (16 to
-# 64 bytes) as the variable's own memory, and copies any other.
-KEPT_BYTES, COPIED_OFFSET = 64, 8
+_DAMAGED_MEANWHILE = (
+    "%s It was damaged while it was loaded: some variables have changed. "
+    "Load a checkpoint again.")
 
 
 class Differences(NamedTuple):
@@ -132,26 +133,21 @@ def restore(store, directory, manifest, roles, strict=True):
   if strict and found:
     raise CheckpointError(found.report(directory))
   names = _fitting(store, manifest, roles, found)
+  held = [name for name in names if store[name].initialized]
+  new = [name for name in names if not store[name].initialized]
   with ShardReader(directory) as shards:
-    reader = BoxReader(shards)
-    problem = None
+    reader = _StoreReader(store, manifest, BoxReader(shards))
+    host_collectives.agree(reader.verify(held), CheckpointError)
+    problem = reader.assign(new)
     try:
-      reader.check(
-          (manifest.variables[name], box)
-          for name in names for box in store[name].boxes.values())
-    except CheckpointError as error:
-      problem = str(error)
-    host_collectives.agree(problem, CheckpointError)
-    try:
-      for name in names:
-        entry = manifest.variables[name]
-        store.write_slices(name, (
-            (rank, reader.read(entry, box))
-            for rank, box in store[name].boxes.items()))
-    except CheckpointError as error:
-      problem = ("%s It was damaged while it was loaded: some variables have "
-                 "changed. Load a checkpoint again." % error)
-    host_collectives.agree(problem, CheckpointError)
+      host_collectives.agree(problem, CheckpointError)
+    except CheckpointError:
+      for name in new:
+        store[name].initialized = False
+      raise
+    problem = reader.assign(held)
+    host_collectives.agree(
+        problem and _DAMAGED_MEANWHILE % problem, CheckpointError)
   return found
 
 
@@ -162,133 +158,32 @@ def _fitting(store, manifest, roles, found):
           and v.name not in mismatched]
 
 
-class BoxReader:
-  """Reads and verifies boxes of variables.
+class _StoreReader:
+  """Reads what the variables of a store need of a checkpoint.
 
-  Args:
-    shards: ShardReader.
+  Methods return None, or what went wrong on this process.
   """
 
-  def __init__(self, shards):
-    self._shards = shards
-    self._buffer = np.empty(0, np.uint8)
+  def __init__(self, store, manifest, boxes):
+    self._store = store
+    self._variables = manifest.variables
+    self._boxes = boxes
 
-  def check(self, wanted):
-    """Verifies every block of bytes that boxes of variables need.
+  def verify(self, names):
+    try:
+      for name in names:
+        for box in self._store[name].boxes.values():
+          self._boxes.verify(self._variables[name], box)
+    except CheckpointError as error:
+      return str(error)
+    return None
 
-    Args:
-      wanted: iterable of (VariableEntry, box).
-
-    Raises:
-      CheckpointError: a checksum differs, or bytes cannot be read.
-    """
-    self._shards.check(
-        chunk for variable, box in wanted for chunk in _chunks(variable, box))
-
-  def read(self, variable, box):
-    """Returns the array of a box of a variable, read but not verified.
-
-    The array is good until the next call, which reuses its memory: memory
-    asked for anew costs more time than the reading. It lies where TensorFlow
-    copies it.
-
-    Raises:
-      CheckpointError: bytes cannot be read.
-    """
-    dtype = manifest_lib.numpy_dtype(variable.dtype)
-    out = self._array(slices.box_shape(box), dtype)
-    for part, wanted in _parts(variable, box):
-      # Parts that are contiguous here and there are read in place.
-      # The ellipsis keeps a scalar an array.
-      target = out[slices.relative(wanted, box) + (Ellipsis,)]
-      ranges = _byte_ranges(part, wanted, dtype.itemsize)
-      if len(ranges) == 1 and wanted == part.box and (
-          target.flags.c_contiguous):
-        self._shards.read_into(part.file, part.offset,
-                               target.reshape(-1).view(np.uint8))
-      else:
-        self._read_rows(part, wanted, target, dtype)
-    return out
-
-  def _array(self, shape, dtype):
-    size = math.prod(shape) * dtype.itemsize
-    if self._buffer.size < size + 2 * KEPT_BYTES:
-      self._buffer = np.empty(0, np.uint8)  # freed before the next is made
-      self._buffer = np.empty(size + 2 * KEPT_BYTES, np.uint8)
-    begin = -self._buffer.ctypes.data % KEPT_BYTES + COPIED_OFFSET
-    return self._buffer[begin:begin + size].view(dtype).reshape(shape)
-
-  def _read_rows(self, part, wanted, target, dtype):
-    """Reads a box of a part by whole positions of its first dim."""
-    if not part.shape:
-      self._shards.read_into(part.file, part.offset,
-                             target.reshape(-1).view(np.uint8))
-      return
-    row_bytes = part.num_bytes // part.shape[0]
-    first = wanted[0][0] - part.begin[0]
-    count = wanted[0][1] - wanted[0][0]
-    inner = tuple(
-        slice(begin - origin, end - origin) for (begin, end), origin
-        in zip(wanted[1:], part.begin[1:]))
-    # Some rows at a time, so that a narrow cut of a wide part stays small.
-    at_once = max(1, CHUNK_BYTES // max(1, row_bytes))
-    for row in range(0, count, at_once):
-      rows = min(at_once, count - row)
-      raw = np.empty(rows * row_bytes, np.uint8)
-      self._shards.read_into(
-          part.file, part.offset + (first + row) * row_bytes, raw)
-      values = raw.view(dtype).reshape((rows,) + tuple(part.shape[1:]))
-      target[row:row + rows] = values[(slice(None),) + inner]
-
-
-def _chunks(variable, box):
-  """Yields (name, SliceEntry, begin, end) of the blocks that a box needs."""
-  for part, wanted in _parts(variable, box):
-    done = 0
-    for begin, end in _byte_ranges(part, wanted, variable.itemsize):
-      first = max(begin // BLOCK_BYTES * BLOCK_BYTES, done)
-      done = max(done, min(
-          manifest_lib.num_blocks(end) * BLOCK_BYTES, part.num_bytes))
-      for at in range(first, done, CHUNK_BYTES):
-        yield variable.name, part, at, min(at + CHUNK_BYTES, done)
-
-
-def _parts(variable, box):
-  """Yields (SliceEntry, box wanted of it) of the parts that meet a box."""
-  for part in variable.slices:
-    wanted = slices.intersect(part.box, box)
-    if wanted is not None:
-      yield part, wanted
-
-
-def _byte_ranges(part, wanted, itemsize):
-  """Returns the (begin, end) bytes of a part that a box of it needs.
-
-  Ranges with small gaps between them are joined.
-
-  Example:
-    >>> from meshkeras.store.manifest import SliceEntry
-    >>> part = SliceEntry("", (0, 0), (2, 8), 0, 64, "")
-    >>> _byte_ranges(part, ((1, 2), (0, 4)), 4)
-    [(32, 48)]
-  """
-  if not part.shape:
-    return [(0, part.num_bytes)]
-  strides = [itemsize * math.prod(part.shape[i + 1:])
-             for i in range(len(part.shape))]
-  # From the first dim on which the box is narrower, counted from the last,
-  # bytes are contiguous.
-  inner = len(part.shape) - 1
-  while inner > 0 and wanted[inner] == part.box[inner]:
-    inner -= 1
-  begin, end = wanted[inner]
-  run = (end - begin) * strides[inner]
-  starts = np.zeros(1, np.int64)
-  for i in range(inner):
-    positions = np.arange(*wanted[i], dtype=np.int64) - part.begin[i]
-    starts = (starts[:, None] + positions * strides[i]).reshape(-1)
-  starts = starts + (begin - part.begin[inner]) * strides[inner]
-  breaks = np.flatnonzero(np.diff(starts) - run > GAP_BYTES)
-  firsts = starts[np.concatenate([[0], breaks + 1])]
-  lasts = starts[np.concatenate([breaks, [len(starts) - 1]])] + run
-  return [(int(a), int(b)) for a, b in zip(firsts, lasts)]
+  def assign(self, names):
+    try:
+      for name in names:
+        self._store.write_slices(name, (
+            (rank, self._boxes.read(self._variables[name], box))
+            for rank, box in self._store[name].boxes.items()))
+    except CheckpointError as error:
+      return str(error)
+    return None

@@ -2,22 +2,21 @@
 
 8 bytes, little endian: the length of the header; the header, JSON text; the
 tensors' bytes one after the other. Nothing of a file is held in memory but
-the tensor being written or read.
+the tensor being written.
 """
 
 import json
 import math
 import os
 import struct
-import zlib
-from concurrent import futures
 
 import numpy as np
 
 from meshkeras.errors import CheckpointError
 from meshkeras.store import stages
 from meshkeras.store.behind_writer import BehindWriter
-from meshkeras.store.manifest import BLOCK_BYTES, SliceEntry, numpy_dtype
+from meshkeras.store.checksums import checksums_of
+from meshkeras.store.manifest import SliceEntry, numpy_dtype
 
 WRITER = "meshkeras"
 # Bytes handed to the system at a time; a multiple of BLOCK_BYTES.
@@ -30,10 +29,6 @@ _TYPES = {
     "int16": "I16", "uint32": "U32", "int32": "I32", "uint64": "U64",
     "int64": "I64", "float16": "F16", "bfloat16": "BF16", "float32": "F32",
     "float64": "F64", "complex64": "F32", "complex128": "F64"}
-
-_DAMAGED = (
-    "%s: variable %r: bytes %d to %d have the checksum %s, %s expected. The "
-    "shard is damaged: copy it again, or use another checkpoint.")
 
 
 def tensor_key(name, begin, shape, full_shape):
@@ -161,109 +156,12 @@ def _write_checked(writer, data):
   return "".join(found)
 
 
-def checksums_of(data):
-  """Returns the CRC-32 of each block of uint8 `data`, 8 hex digits each."""
-  return "".join(
-      "%08x" % zlib.crc32(data[begin:begin + BLOCK_BYTES])
-      for begin in range(0, data.size, BLOCK_BYTES))
-
-
 def remove_quietly(path):
   """Removes a file of ours, if it is there and can be removed."""
   try:
     os.unlink(path)
   except OSError:
     pass
-
-
-class ShardReader:
-  """The shards of one directory, opened when first read.
-
-  Args:
-    directory: of the checkpoint.
-  """
-
-  def __init__(self, directory):
-    self._directory = directory
-    self._descriptors = {}
-
-  def __enter__(self):
-    return self
-
-  def __exit__(self, *exception):
-    for descriptor in self._descriptors.values():
-      os.close(descriptor)
-    self._descriptors = {}
-
-  def path(self, name):
-    """Returns a shard's path."""
-    return os.path.join(self._directory, name)
-
-  def read_into(self, name, offset, out):
-    """Fills the uint8 array `out` from byte `offset` of a shard.
-
-    Raises:
-      CheckpointError: the shard is missing, too short, or cannot be read.
-    """
-    try:
-      if name not in self._descriptors:
-        self._descriptors[name] = os.open(self.path(name), os.O_RDONLY)
-      done = 0
-      while done < out.size:
-        count = os.preadv(self._descriptors[name],
-                          [memoryview(out)[done:done + (1 << 30)]],
-                          offset + done)
-        if not count:
-          raise CheckpointError(
-              "%s: %d bytes expected from byte %d, %d found. The shard is "
-              "damaged: copy it again, or use another checkpoint."
-              % (self.path(name), out.size, offset, done))
-        done += count
-    except OSError as error:
-      raise CheckpointError(
-          "%s: cannot be read (%s). Copy the shard again, or use another "
-          "checkpoint." % (self.path(name), error.strerror)) from error
-
-  def check(self, chunks):
-    """Verifies chunks of parts against the checksums of the index.
-
-    The next chunk is read in a thread while the last one is verified.
-
-    Args:
-      chunks: iterable of (variable's name, SliceEntry, begin, end): bytes of
-        the part, begin a multiple of BLOCK_BYTES, at most CHUNK_BYTES.
-
-    Raises:
-      CheckpointError: a checksum differs, or the bytes cannot be read.
-    """
-    buffers = [np.empty(CHUNK_BYTES, np.uint8) for _ in range(2)]
-    with futures.ThreadPoolExecutor(1) as reader:
-      before = None
-      for number, chunk in enumerate(chunks):
-        _, part, begin, end = chunk
-        data = buffers[number % 2][:end - begin]
-        reading = reader.submit(
-            self.read_into, part.file, part.offset + begin, data)
-        if before is not None:
-          self._compare(*before)
-        reading.result()
-        before = (chunk, data)
-      if before is not None:
-        self._compare(*before)
-
-  def _compare(self, chunk, data):
-    variable, part, begin, _ = chunk
-    first = begin // BLOCK_BYTES * 8
-    found = checksums_of(data)
-    wanted = part.checksums[first:first + len(found)]
-    if found != wanted:
-      i = next(i for i in range(0, len(found), 8)
-               if found[i:i + 8] != wanted[i:i + 8])
-      at = part.offset + begin + i // 8 * BLOCK_BYTES
-      raise CheckpointError(_DAMAGED % (
-          self.path(part.file), variable, at,
-          min(at + BLOCK_BYTES, part.offset + part.num_bytes),
-          found[i:i + 8], wanted[i:i + 8]))
 
 
 def read_header(path):

@@ -196,6 +196,21 @@ def test_damage_is_told_and_nothing_changes(stores, store, values, tmp_path):
     for word in words:
       assert word in str(caught.value), str(caught.value)
     assert full_values(store) == before
+    # Variables that have no values yet have none again, the others theirs.
+    new = ("a/bias", "half", "spectrum")
+    for name in new:
+      store[name].initialized = False
+    with pytest.raises(CheckpointError) as caught:
+      load(store, str(path))
+    for word in words:
+      assert word in str(caught.value), str(caught.value)
+    for name in new:
+      assert not store[name].initialized
+      store[name].initialized = True
+    assert {name: store.gather(name).tobytes() for name in store.names()
+            if name not in new} == {
+                name: value for name, value in before.items()
+                if name not in new}
 
   path = copy("flipped")
   flip(path, part.file, part.offset + part.num_bytes - 1)
