@@ -64,7 +64,7 @@ def write_plain(path, data, count):
 
 
 def read_plain(path, size, count):
-  """Reads a file into `count` arrays of `size` bytes, which it keeps."""
+  """Reads a file into `count` new arrays of `size` bytes, which it keeps."""
   kept = []
   with open(path, "rb", buffering=0) as file:
     for _ in range(count):

@@ -58,7 +58,8 @@ class Fitting:
     self.build_for(x)
     batches = batches_lib.prepare(
         "fit", self, Given(x, y, sample_weight, class_weight),
-        arguments=_agreed(options, validation_arrays, callbacks))
+        arguments=_agreed(
+            options, validation_arrays, callbacks, self.optimizer))
     history = History()
     callback_list = self._callback_list(
         _as_list(callbacks) + [history], epochs=epochs, verbose=verbose,
@@ -248,11 +249,12 @@ def _fit_options(options, batch_size, epochs, shuffle):
           "epochs": epochs, "shuffle": shuffle}
 
 
-def _agreed(options, validation_arrays, callbacks):
+def _agreed(options, validation_arrays, callbacks, optimizer):
   """Returns what of a fit must be the same on every process, as text."""
   agreed = {name: str(value) for name, value in options.items()}
   agreed["validation"] = validation_arrays is not None
   agreed["callbacks"] = [type(c).__name__ for c in _as_list(callbacks)]
+  agreed["optimizer"] = optimizer.numbers()
   return agreed
 
 

@@ -251,10 +251,9 @@ class Saving:
         self.optimizer.learning_rate = training["learning_rate"]
     self._training = training
     self._resumed = dict(training, at_once=at_once)
-    rate = None if self.optimizer is None else self.optimizer.learning_rate
     host_collectives.check_equal(
-        "restore: iteration, learning rate and place",
-        [self.iterations, rate, training["epoch"],
+        "restore: the optimizer or the place in the training",
+        [self.optimizer and self.optimizer.numbers(), training["epoch"],
          training["step_in_epoch"]])
 
 

@@ -69,6 +69,17 @@ class Optimizer(Configured):
     """Returns {name: np.float32} for the step after `iteration` others."""
     return {"learning_rate": np.float32(self.learning_rate_at(iteration))}
 
+  def numbers(self):
+    """Returns {name: plain value} of what decides its steps, as it stands.
+
+    They must be the same on every process, or the replicas of a weight
+    drift apart.
+    """
+    found = {name: value for name, value in sorted(vars(self).items())
+             if isinstance(value, (bool, int, float, str))}
+    found["learning_rate"] = self.learning_rate
+    return found
+
   def update(self, weight, slots, gradient, hyperparameters):
     """Returns a list of mtf.Operation that change weight and slots.
 

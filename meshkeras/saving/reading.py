@@ -43,9 +43,9 @@ def verify(path):
           "%s: a safetensors header expected, none found. The shard is "
           "damaged: copy it again, or use another checkpoint." % shard)
   with ShardReader(path) as shards:
-    reader = BoxReader(shards)
-    for variable in manifest.variables.values():
-      reader.verify(variable, full_box(variable))
+    BoxReader(shards).verify([
+        (variable, full_box(variable))
+        for variable in manifest.variables.values()])
   return len(manifest.variables), sum(
       v.num_bytes for v in manifest.variables.values())
 
@@ -80,7 +80,7 @@ def export(path, out, role=None):
       def value_of(variable):
         # A reader, so memory, of its own for each: the last one may still be
         # written.
-        return BoxReader(shards).read(variable, full_box(variable))
+        return BoxReader(shards).read_one(variable, full_box(variable))
 
       write(aside, variables, value_of)
     os.replace(aside, out)
@@ -136,7 +136,7 @@ def _compared(name, one, two, readers):
     return ["%s: %s and %s" % (name, *described)]
   values = []
   for variable, reader in zip((one, two), readers):
-    values.append(reader.read(variable, full_box(variable)))
+    values.append(reader.read_one(variable, full_box(variable)))
   flat = [value.reshape(-1) for value in values]
   count, largest = 0, 0.0
   for begin in range(0, flat[0].size, _COMPARED):

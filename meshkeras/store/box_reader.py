@@ -1,5 +1,6 @@
 """Reading boxes of variables out of the parts that a checkpoint holds."""
 
+import collections
 import math
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ from meshkeras.store import manifest as manifest_lib
 
 # Bytes read at a time where they must be sorted out in memory.
 CHUNK_BYTES = 1 << 22
+# Bytes that the disk is told of before they are read.
+AHEAD_BYTES = 1 << 24
 # Gaps up to this many bytes are read through rather than skipped.
 GAP_BYTES = 1 << 16
 # TensorFlow keeps an array that begins at a multiple of its alignment (16 to
@@ -20,6 +23,9 @@ KEPT_BYTES, COPIED_OFFSET = 64, 8
 class BoxReader:
   """Reads and verifies boxes of variables.
 
+  The disk is told of what comes next, so that it works while values are
+  verified, copied and used.
+
   Args:
     shards: ShardReader.
   """
@@ -29,35 +35,66 @@ class BoxReader:
     self._buffer = np.empty(0, np.uint8)
     self._rows = np.empty(0, np.uint8)
 
-  def verify(self, variable, box):
-    """Verifies every block of bytes that a box of a variable needs.
+  def verify(self, wanted):
+    """Verifies every block of bytes that boxes of variables need.
+
+    Args:
+      wanted: list of (VariableEntry, box).
 
     Raises:
       CheckpointError: a checksum differs, or bytes cannot be read.
     """
-    for part, inside, _ in _parts(variable, box):
-      for rows in _reads(part.shape, inside, variable.itemsize):
-        self._shards.verify(variable.name, part, rows.begin, rows.end)
+    for number, part, rows, _ in self._announced(wanted):
+      self._shards.verify(
+          wanted[number][0].name, part, rows.begin, rows.end)
 
-  def read(self, variable, box):
-    """Returns the array of a box of a variable, verified.
+  def read(self, wanted):
+    """Yields the array of each box of a variable, verified.
 
-    The array is good until the next call, which reuses its memory: memory
+    An array is good until the next one, which reuses its memory: memory
     asked for anew costs more time than the reading. It lies where TensorFlow
     copies it.
 
+    Args:
+      wanted: list of (VariableEntry, box).
+
     Raises:
       CheckpointError: a checksum differs, or bytes cannot be read.
     """
-    dtype = manifest_lib.numpy_dtype(variable.dtype)
-    out = self._array(slices.box_shape(box), dtype)
-    for part, inside, place in _parts(variable, box):
-      # The ellipsis keeps a scalar an array.
-      target = out[place + (Ellipsis,)]
-      for rows in _reads(part.shape, inside, dtype.itemsize):
-        self._read_rows(variable.name, part, rows,
-                        target[rows.place + (Ellipsis,)])
-    return out
+    reads = self._announced(wanted)
+    following = next(reads, None)
+    for number, (variable, box) in enumerate(wanted):
+      out = self._array(slices.box_shape(box),
+                        manifest_lib.numpy_dtype(variable.dtype))
+      while following is not None and following[0] == number:
+        _, part, rows, place = following
+        # The ellipses keep a scalar an array.
+        target = out[place + (Ellipsis,)][rows.place + (Ellipsis,)]
+        self._read_rows(variable.name, part, rows, target)
+        following = next(reads, None)
+      yield out
+
+  def read_one(self, variable, box):
+    """Returns the array of one box of a variable, as `read` does."""
+    return next(self.read([(variable, box)]))
+
+  def _announced(self, wanted):
+    """Yields (number, SliceEntry, _Rows, index within the box) to be read.
+
+    The number is the box's among `wanted`.
+    """
+    ahead, ahead_bytes = collections.deque(), 0
+    for number, (variable, box) in enumerate(wanted):
+      for part, inside, place in _parts(variable, box):
+        for rows in _reads(part.shape, inside, variable.itemsize):
+          self._shards.announce(part, rows.begin, rows.end)
+          ahead.append((number, part, rows, place))
+          ahead_bytes += rows.end - rows.begin
+          while ahead_bytes > AHEAD_BYTES:
+            item = ahead.popleft()
+            ahead_bytes -= item[2].end - item[2].begin
+            yield item
+    yield from ahead
 
   def _read_rows(self, name, part, rows, target):
     num_bytes = rows.end - rows.begin

@@ -1,5 +1,7 @@
 """CRC-32 of blocks of bytes, by the fastest library that is installed."""
 
+import numpy as np
+
 from meshkeras.store.manifest import BLOCK_BYTES
 
 try:
@@ -8,11 +10,15 @@ except ImportError:  # no build for this machine: the same numbers, slower
   from zlib import crc32
 
 
+def checksum(array):
+  """Returns the CRC-32 of a contiguous array's bytes, 8 hex digits."""
+  return "%08x" % crc32(array.reshape(-1).view(np.uint8))
+
+
 def checksums_of(data):
   """Returns the CRC-32 of each block of uint8 `data`, 8 hex digits each.
 
   Example:
-    >>> import numpy as np
     >>> checksums_of(np.frombuffer(b"123456789", np.uint8))
     'cbf43926'
   """

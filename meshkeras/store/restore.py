@@ -5,9 +5,10 @@ The order:
 2. names, dims and types are compared,
 3. of variables that hold values each process verifies the bytes it needs,
 4. variables without values get theirs, verified as they are read,
-5. variables with values get others, one at a time.
+5. variables with values get others, one at a time,
+6. processes that hold the same part compare what they have set (B23).
 
-The outcome is agreed after each of the last three. What fails in 3 or 4
+The outcome is agreed after each of 3 to 5. What fails in 3 or 4
 changes no value: a variable that had none has none again.
 """
 
@@ -21,6 +22,7 @@ from meshkeras.mesh.process_sets import current_job
 from meshkeras.store import manifest as manifest_lib
 from meshkeras.store.box_reader import BoxReader
 from meshkeras.store.commit import wait_for_saves
+from meshkeras.store.replicas import Replicas
 from meshkeras.store.shard_reader import ShardReader
 
 _DAMAGED_MEANWHILE = (
@@ -148,6 +150,7 @@ def restore(store, directory, manifest, roles, strict=True):
     problem = reader.assign(held)
     host_collectives.agree(
         problem and _DAMAGED_MEANWHILE % problem, CheckpointError)
+    reader.replicas.check(directory)
   return found
 
 
@@ -168,22 +171,30 @@ class _StoreReader:
     self._store = store
     self._variables = manifest.variables
     self._boxes = boxes
+    self.replicas = Replicas(store)
 
   def verify(self, names):
     try:
-      for name in names:
-        for box in self._store[name].boxes.values():
-          self._boxes.verify(self._variables[name], box)
+      self._boxes.verify(self._wanted(names))
     except CheckpointError as error:
       return str(error)
     return None
 
   def assign(self, names):
+    arrays = self._boxes.read(self._wanted(names))
     try:
       for name in names:
-        self._store.write_slices(name, (
-            (rank, self._boxes.read(self._variables[name], box))
-            for rank, box in self._store[name].boxes.items()))
+        self._store.write_slices(name, self._slices(name, arrays))
     except CheckpointError as error:
       return str(error)
     return None
+
+  def _wanted(self, names):
+    return [(self._variables[name], box)
+            for name in names for box in self._store[name].boxes.values()]
+
+  def _slices(self, name, arrays):
+    for rank in self._store[name].boxes:
+      value = next(arrays)
+      self.replicas.add(name, rank, value)
+      yield rank, value

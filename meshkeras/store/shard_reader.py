@@ -1,5 +1,6 @@
 """Reading bytes of a checkpoint's shards, each block verified."""
 
+import contextlib
 import os
 
 import numpy as np
@@ -73,6 +74,13 @@ class ShardReader:
     for number in range(begin // BLOCK_BYTES, num_blocks(end)):
       self._whole_block(name, part, number)
 
+  def announce(self, part, begin, end):
+    """Has the system begin to read bytes of a part that will be wanted."""
+    if hasattr(os, "posix_fadvise"):
+      with self._errors_told(part):
+        os.posix_fadvise(self._descriptor(part), part.offset + begin,
+                         end - begin, os.POSIX_FADV_WILLNEED)
+
   def _whole_block(self, name, part, number):
     """Returns a verified block; the array is good until the next call."""
     first, last = _block_range(part, number)
@@ -87,20 +95,31 @@ class ShardReader:
 
   def _read(self, part, begin, out):
     """Fills a uint8 array with bytes of a part, unverified."""
-    path, offset = os.path.join(self._directory, part.file), part.offset
-    try:
-      if part.file not in self._descriptors:
-        self._descriptors[part.file] = os.open(path, os.O_RDONLY)
-      done = 0
+    offset, done = part.offset + begin, 0
+    with self._errors_told(part):
       while done < out.size:
-        count = os.preadv(self._descriptors[part.file],
-                          [memoryview(out)[done:]], offset + begin + done)
+        count = os.preadv(self._descriptor(part), [memoryview(out)[done:]],
+                          offset + done)
         if not count:
           raise CheckpointError(
-              _TOO_SHORT % (path, out.size, offset + begin, done))
+              _TOO_SHORT % (self._path(part), out.size, offset, done))
         done += count
+
+  def _path(self, part):
+    return os.path.join(self._directory, part.file)
+
+  def _descriptor(self, part):
+    if part.file not in self._descriptors:
+      self._descriptors[part.file] = os.open(self._path(part), os.O_RDONLY)
+    return self._descriptors[part.file]
+
+  @contextlib.contextmanager
+  def _errors_told(self, part):
+    try:
+      yield
     except OSError as error:
-      raise CheckpointError(_UNREADABLE % (path, error.strerror)) from error
+      raise CheckpointError(
+          _UNREADABLE % (self._path(part), error.strerror)) from error
 
   def _verify(self, name, part, number, data):
     found = checksums_of(data)
@@ -108,7 +127,7 @@ class ShardReader:
     if found != wanted:
       first, last = _block_range(part, number)
       raise CheckpointError(_DAMAGED % (
-          os.path.join(self._directory, part.file), name,
+          self._path(part), name,
           part.offset + first, part.offset + last, found, wanted))
 
 

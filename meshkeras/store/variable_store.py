@@ -170,13 +170,13 @@ class VariableStore:
         full[slices.relative(stored.boxes[rank], _origin(stored))] = value
       return full
     rank = self.local_ranks[0]
-    owned = self._owner(stored, rank) == rank
+    owned = self.replica_group(name, rank)[0] == rank
     payload = np.ascontiguousarray(local[rank]).reshape(-1) if owned else (
         np.empty(0, dtype))
     parts = host_collectives.gather_bytes(payload.view(np.uint8))
     for sender, part in enumerate(parts):
       box = slices.slice_box(stored.dims, self.layout, self.mesh, sender)
-      if self._owner(stored, sender) == sender:
+      if self.replica_group(name, sender)[0] == sender:
         full[slices.relative(box, _origin(stored))] = (
             part.view(dtype).reshape(slices.box_shape(box)))
     return full
@@ -201,9 +201,17 @@ class VariableStore:
             value[slices.relative(box, _origin(stored))], dtype))
         for rank, box in stored.boxes.items()))
 
-  def _owner(self, stored, rank):
+  def replica_group(self, name, rank):
+    """Returns the ranks that hold the same part of `name` as `rank`."""
     return slices.replica_group(
-        stored.dims, self.layout, self.mesh, rank)[0]
+        self[name].dims, self.layout, self.mesh, rank)
+
+  def part_text(self, name, rank):
+    """Returns the part of `name` that `rank` holds, as "in 0:4, out 4:8"."""
+    dims = self[name].dims
+    box = slices.slice_box(dims, self.layout, self.mesh, rank)
+    return ", ".join("%s %d:%d" % (dim, begin, end)
+                     for (dim, _), (begin, end) in zip(dims, box)) or "all"
 
 
 @contextlib.contextmanager

@@ -1,11 +1,14 @@
 """What a user gets wrong, on processes: each call must raise on all."""
 
+import shutil
+import tempfile
 import time
 
 import numpy as np
 
 import meshkeras as mk
 from meshkeras import layers
+from meshkeras.mesh import host_collectives
 from meshkeras.mesh.process_sets import current_job
 
 PIXELS, HIDDEN, CLASSES, ROWS = 8, 16, 4, 12
@@ -268,6 +271,28 @@ def more_epochs_on_the_last_rank():
   fit(epochs=3 if rank() == size() - 1 else 2)
 
 
+def other_rate_on_the_last_rank():
+  rate = 0.2 if rank() == size() - 1 else 0.1
+  fit(model=compiled(optimizer=mk.optimizers.SGD(rate)))
+
+
+def other_rate_after_restore_on_the_last_rank():
+  """B23: only some processes had the restored rate."""
+  path = host_collectives.from_chief(
+      tempfile.mkdtemp() if rank() == 0 else None)
+  model = compiled(optimizer=mk.optimizers.SGD(0.1, momentum=0.5))
+  fit(model=model)
+  model.save(path)
+  momentum = 0.9 if rank() == size() - 1 else 0.5
+  other = compiled(optimizer=mk.optimizers.SGD(0.3, momentum=momentum))
+  try:
+    other.restore(path)
+  finally:
+    host_collectives.barrier()
+    if rank() == 0:
+      shutil.rmtree(path)
+
+
 RAISING = [
     mesh_too_large, mesh_too_small, mesh_of_256, mesh_simulated,
     not_divisible, rule_without_dimension, rule_without_axis,
@@ -284,7 +309,7 @@ RAISING = [
     other_classes_on_the_last_rank, other_layout_on_the_last_rank,
     other_mesh_on_the_last_rank, other_seed_on_the_last_rank,
     other_batch_size_on_the_last_rank, more_epochs_on_the_last_rank,
-]
+    other_rate_on_the_last_rank, other_rate_after_restore_on_the_last_rank]
 
 
 def outcome(call):

@@ -106,6 +106,13 @@ EXPECTED = {
         "fit: an argument differs", "rank {last} has"]),
     "more_epochs_on_the_last_rank": ("ProcessSetError", [
         "fit: an argument differs", "rank {last} has"]),
+    "other_rate_on_the_last_rank": ("ProcessSetError", [
+        "fit: an argument differs", "'learning_rate': 0.1",
+        "rank {last} has", "'learning_rate': 0.2"]),
+    "other_rate_after_restore_on_the_last_rank": ("ProcessSetError", [
+        "restore: the optimizer or the place in the training differs",
+        "'learning_rate': 0.1", "'momentum': 0.5", "rank {last} has",
+        "'momentum': 0.9"]),
 }
 parametrize = pytest.mark.parametrize("num_processes", [2, 4])
 

@@ -69,9 +69,9 @@ def test_box_is_what_numpy_cuts(tmp_path, shape, ways, box, dtype):
   wanted = value[tuple(slice(*r) for r in box) + (Ellipsis,)]
   with shard_reader.ShardReader(tmp_path) as shards:
     reader = box_reader.BoxReader(shards)
-    reader.verify(variable, box)
+    reader.verify([(variable, box)])
     for _ in range(2):
-      found = reader.read(variable, box)
+      found = reader.read_one(variable, box)
       assert found.dtype == wanted.dtype
       np.testing.assert_array_equal(found, wanted)
 
@@ -82,9 +82,9 @@ def test_bytes_that_no_box_needs_are_not_read(tmp_path, bytes_read):
   box = ((1, 5), (0, BLOCK_BYTES // 4))
   with shard_reader.ShardReader(tmp_path) as shards:
     reader = box_reader.BoxReader(shards)
-    for act in (reader.verify, reader.read):
+    for act in (reader.verify, lambda wanted: list(reader.read(wanted))):
       del bytes_read[:]
-      act(variable, box)
+      act([(variable, box)])
       assert bytes_read == [
           (OFFSET + row * row_bytes, OFFSET + row * row_bytes + BLOCK_BYTES)
           for row in range(1, 5)]
@@ -94,7 +94,7 @@ def test_each_block_is_read_once_however_the_box_cuts_it(
     tmp_path, bytes_read):
   _, variable = write(tmp_path, (300000, 4), (1, 1), "float32")
   with shard_reader.ShardReader(tmp_path) as shards:
-    box_reader.BoxReader(shards).read(variable, ((20000, 290000), (1, 3)))
+    box_reader.BoxReader(shards).read_one(variable, ((20000, 290000), (1, 3)))
   blocks = [(begin - OFFSET) // BLOCK_BYTES for begin, _ in bytes_read]
   assert blocks == list(range(
       20000 * 16 // BLOCK_BYTES, -(-290000 * 16 // BLOCK_BYTES)))
@@ -110,12 +110,12 @@ def test_flipped_byte_is_found_where_it_is_needed_only(tmp_path):
   block = BLOCK_BYTES // 4
   with shard_reader.ShardReader(tmp_path) as shards:
     reader = box_reader.BoxReader(shards)
-    reader.read(variable, ((0, 2 * block),))
-    reader.read(variable, ((3 * block, 300000),))
+    reader.read_one(variable, ((0, 2 * block),))
+    reader.read_one(variable, ((3 * block, 300000),))
     for box in (((2 * block - 1, 2 * block + 1),), ((0, 300000),)):
-      for act in (reader.verify, reader.read):
+      for act in (reader.verify, lambda wanted: list(reader.read(wanted))):
         with pytest.raises(CheckpointError) as caught:
-          act(variable, box)
+          act([(variable, box)])
         assert "part-0: variable 'v': bytes %d to %d have the checksum" % (
             OFFSET + 2 * BLOCK_BYTES, OFFSET + 3 * BLOCK_BYTES) in str(
                 caught.value)
@@ -126,7 +126,7 @@ def test_file_that_shrinks_while_it_is_read_is_told(tmp_path):
   os.truncate(tmp_path / "part-0", OFFSET + 100)
   with shard_reader.ShardReader(tmp_path) as shards:
     with pytest.raises(CheckpointError) as caught:
-      box_reader.BoxReader(shards).read(variable, ((0, 10),))
+      box_reader.BoxReader(shards).read_one(variable, ((0, 10),))
   assert "%d bytes expected from byte %d, 100 found" % (
       BLOCK_BYTES, OFFSET) in str(caught.value)
 

@@ -13,6 +13,7 @@ from meshkeras.errors import CheckpointError
 from meshkeras.mesh import Layout, Mesh, slices
 from meshkeras.models.runtime import Runtime
 from meshkeras.store import (
+  box_reader,
   commit,
   counter_random,
   debris,
@@ -236,6 +237,29 @@ def test_damage_is_told_and_nothing_changes(stores, store, values, tmp_path):
   # A copy is as good as the first.
   load(store, str(copy("copy")))
   assert full_values(store) == values
+
+
+def test_replicas_that_differ_after_a_load_are_told(
+    stores, store, tmp_path, monkeypatch):
+  """B23: only some of the replicas had the restored values."""
+  commit.save(store, str(tmp_path), {})
+  target = stores[("d:2,m:2", "rows:d,hidden:m")]
+  read = box_reader.BoxReader.read
+
+  def read_wrong(self, wanted):
+    names = [variable.name for variable, _ in wanted]
+    wrong = names.index("a/bias") + 2  # rank 2's, a replica of rank 0's
+    for number, value in enumerate(read(self, wanted)):
+      if number == wrong:
+        value[0] += 1
+      yield value
+
+  monkeypatch.setattr(box_reader.BoxReader, "read", read_wrong)
+  with pytest.raises(CheckpointError) as caught:
+    load(target, str(tmp_path))
+  assert ("%s: variable 'a/bias': ranks 0 and 2 hold the same part (hidden "
+          "0:6) and have set values of the checksums " % tmp_path) in str(
+              caught.value)
 
 
 def test_differing_variables_are_told_in_one_report(
