@@ -1,73 +1,77 @@
-"""Saves and loads a model under a memory limit: checkpoint_memory.py DIR.
+"""Saves or loads a model that takes more than half of a process's memory.
 
-Once the model is there, the limit is set to what the process has and a few
-slices more: much less than a copy of what it holds, let alone of the model.
+  checkpoint_memory.py save|load <path>
+
+The limit is set before the model is there: what the process has after its
+imports, its part of the model, and a few slices more. The model is as large
+as makes its part more than half of that, so that no copy of it can exist.
+Where the user may make control groups, the system keeps the limit.
 """
 
-import os
-import resource
+import json
+import math
 import sys
+import zlib
 
 import numpy as np
 
-from meshkeras.mesh import Layout, Mesh, host_collectives
+import meshkeras as mk
+from meshkeras import layers
+from meshkeras.mesh import host_collectives
 from meshkeras.mesh.process_sets import current_job
-from meshkeras.models.runtime import Runtime
-from meshkeras.store import commit, restore
-from meshkeras.upstream import tf
+from tests.parallel.memory_limit import own_group
+from tests.parallel.memory_worker import memory
 
 MIB = 1 << 20
-ROWS, COLUMNS = 4096, 2048  # 32 MiB of float32
-NUM_VARIABLES = 24
-# For the slice being moved, buffers, and the threads' stacks.
-SPARE_BYTES = 128 * MIB
+WIDTH = 4096
+# For the slice being made or moved, buffers, graphs and threads' stacks.
+SPARE_BYTES = 384 * MIB
 
 
-def used_bytes():
-  """Returns the bytes of this process that RLIMIT_DATA counts."""
-  with open("/proc/self/status", encoding="ascii") as file:
-    line = next(line for line in file if line.startswith("VmData"))
-  return int(line.split()[1]) * 1024
+def make(num_layers):
+  model = mk.Sequential([mk.Input((WIDTH,), dims=("in",))] + [
+      layers.Dense(WIDTH, dim="hidden", name="dense_%d" % number)
+      for number in range(num_layers)])
+  model.compile("sgd", "mse", mesh="model:%d" % current_job().size,
+                layout="hidden:model")
+  return model
 
 
-def runtime_of(num_variables):
-  """Returns a Runtime whose variables are made and have no values yet."""
+def digest(model):
+  """Returns the CRC-32 of this process's slices, one at a time."""
+  store, found = model.runtime.store, 0
+  for name in store.names():
+    for value in store.read_slices(name).values():
+      found = zlib.crc32(np.ascontiguousarray(value), found)
+  return found
+
+
+def main(act, path, group):
   job = current_job()
-  runtime = Runtime(Mesh("axis:%d" % job.size), Layout("columns:axis"), 0)
-
-  def values(key, sizes, box, dtype):
-    del sizes
-    return np.full([end - begin for begin, end in box], key % 97, dtype)
-
-  for number in range(num_variables):
-    runtime.store.create(
-        "variable_%d" % number, (("rows", ROWS), ("columns", COLUMNS)),
-        tf.float32, values, trainable=True, role="weight")
-  return runtime
-
-
-def main(directory):
-  job = current_job()
-  runtime = runtime_of(NUM_VARIABLES)
-  runtime.store.initialize()
-  own_bytes = NUM_VARIABLES * ROWS * COLUMNS * 4 // job.size
-  # Threads and sessions of the collectives start before memory is short.
-  host_collectives.gather_objects(0)
-  limit = used_bytes() + SPARE_BYTES
-  resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-  path = os.path.join(directory, "saved")
-  commit.save(runtime.store, path, {})
-  restore.restore(runtime.store, path, restore.read_agreed(path), ("weight",))
-  refused = False
-  try:
-    np.ones(own_bytes, np.uint8)
-  except MemoryError:
-    refused = True
+  # The collectives' session and threads, before memory is measured.
+  base = max(host_collectives.gather_objects(memory("VmRSS")))
+  layer_bytes = WIDTH * WIDTH * 4 // job.size
+  num_layers = math.ceil(1.1 * (base + SPARE_BYTES) / layer_bytes)
+  own_bytes = num_layers * layer_bytes
+  limit = base + own_bytes + SPARE_BYTES
+  if group is not None:
+    group.limit(limit)
+  if act == "save":
+    model = make(num_layers)
+    model.save(path)
+  else:
+    model = mk.load_model(path)
+  found = {"own": own_bytes, "limit": limit, "digest": digest(model),
+           "peak": memory("VmHWM"), "kept by the system": group is not None}
+  found = host_collectives.gather_objects(found)
   if job.is_chief:
-    sys.stdout.write("RESULT own %d MiB, spare %d MiB, copy refused: %s\n" % (
-        own_bytes // MIB, SPARE_BYTES // MIB, refused))
-  host_collectives.barrier()
+    sys.stdout.write("RESULT %s\n" % json.dumps(found))
 
 
 if __name__ == "__main__":
-  main(*sys.argv[1:])
+  own = own_group()
+  try:
+    main(*sys.argv[1:], own)
+  finally:
+    if own is not None:
+      own.leave()

@@ -35,8 +35,10 @@ def test_split_variable_needs_a_share_of_the_memory(tmp_path):
       one["growth"] / 1e6, ["%.0f" % (f["growth"] / 1e6) for f in two])
   print(told)
   # One process needs the variable and its gradient, and no third copy: else
-  # the share below would be of too much.
-  assert VARIABLE_BYTES < one["growth"] < 2.5 * VARIABLE_BYTES, told
+  # the share below would be of too much. (TensorFlow 2.18 makes one, of one
+  # variable, when an initial value is assigned.)
+  assert VARIABLE_BYTES < one["stepped"] < 2.5 * VARIABLE_BYTES, told
+  assert one["growth"] < 3.5 * VARIABLE_BYTES, told
   for found in two:
     assert found["growth"] <= MOST * one["growth"], told
     assert found["loss"] == pytest.approx(one["loss"], rel=1e-5)
