@@ -1,7 +1,6 @@
 """Checkpoints made and loaded by several processes."""
 
 import os
-import resource
 import shutil
 import sys
 import time
@@ -15,6 +14,7 @@ from meshkeras.errors import CheckpointError
 from meshkeras.mesh import host_collectives
 from meshkeras.mesh.process_sets import current_job
 from meshkeras.store import manifest, stages
+from tests.parallel import bad_places
 
 MESHES = {
     1: [("data:1", "batch:data")],
@@ -144,19 +144,43 @@ class Failing:
       self._act()
 
 
-def no_space():
-  raise OSError(28, "No space left on device")
+class Vanished:
+  """A directory that somebody moves away."""
+
+  means = "moved away"
+
+  def __init__(self, path):
+    self._path = path
+    self._away = [path + "-0", path + "-1"]
+
+  def __call__(self):
+    os.rename(self._path, self._away.pop())
+
+  def undo(self):
+    pass
 
 
-def small_files_only():
-  """Has the system itself refuse to write more of a file."""
-  resource.setrlimit(resource.RLIMIT_FSIZE, (
-      64, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+class NoSpace:
+  """An index for which there is no more room."""
+
+  means = "an error of the system"
+
+  def __init__(self, path):
+    del path
+
+  def __call__(self):
+    raise OSError(28, "No space left on device")
+
+  def undo(self):
+    pass
 
 
-def any_files():
-  hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-  resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+# {name: (rank from the last or the first, stage, how it is broken)}
+BREAKING = {
+    "full disk": (-1, "before_write", bad_places.FullDisk),
+    "read-only": (-1, "before_write", bad_places.ReadOnly),
+    "vanished": (-1, "before_write", Vanished),
+    "index": (0, "before_commit", NoSpace)}
 
 
 def failing_saves(directory):
@@ -165,26 +189,22 @@ def failing_saves(directory):
   losses(model, 0, 2)
   model.save(path)
   saved = digest(model)
-  gone = os.path.join(directory, "gone")
-  away = ["%s-%d" % (gone, number) for number in range(2)]
-  cases = {
-      "full": (path, "within_write", no_space),
-      "refused by the system": (path, "before_write", small_files_only),
-      "vanished": (gone, "before_write", lambda: os.rename(gone, away.pop())),
-      "index": (path, "before_commit", no_space)}
   found = {}
-  for asynchronous in (False, True):
-    for name, (target, stage, act) in cases.items():
-      rank = 0 if name == "index" else current_job().size - 1
+  for name, (rank, stage, breaking) in BREAKING.items():
+    target = path if name != "vanished" else os.path.join(directory, "gone")
+    broken = breaking(target)
+    for asynchronous in (False, True):
       losses(model, 2, 3)
       before, begin = digest(model), time.monotonic()
-      with Failing(rank, stage, act):
-        found["%s %s" % (name, asynchronous)] = told(
+      with Failing(rank % current_job().size, stage, broken):
+        texts = told(
             lambda target=target, asynchronous=asynchronous: save_and_wait(
                 model, target, asynchronous))
-      any_files()
-      found["%s %s" % (name, asynchronous)] += [
-          time.monotonic() - begin, digest(model) == before]
+      if current_job().rank == rank % current_job().size:
+        broken.undo()
+      means = host_collectives.gather_objects(broken.means)[rank]
+      found["%s %s" % (name, asynchronous)] = texts + [
+          means, time.monotonic() - begin, digest(model) == before]
       host_collectives.barrier()
   model.restore(path)
   found["loaded"] = digest(model) == saved
