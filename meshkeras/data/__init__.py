@@ -11,6 +11,7 @@ from meshkeras.data.batching import (
     num_steps,
     padded_batch_size,
     permutation,
+    steps_to_run,
 )
 from meshkeras.data.prefetch import Prefetcher
 from meshkeras.data.sources import (
@@ -35,4 +36,5 @@ __all__ = [
     "padded_batch_size",
     "permutation",
     "row_weights",
+    "steps_to_run",
 ]

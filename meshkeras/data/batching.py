@@ -37,6 +37,35 @@ def padded_batch_size(global_batch, num_parts):
   return -(-global_batch // num_parts) * num_parts
 
 
+def steps_to_run(where, name, limit, num_rows, global_batch):
+  """Returns how many steps to run: `limit`, or all if it is None.
+
+  Args:
+    where: the method, for the message.
+    name: what it calls the limit.
+    limit: as the user gave it.
+    num_rows: how many rows there are.
+    global_batch: examples of one step.
+
+  Raises:
+    ArgumentError: the limit is no whole number from 1 to all steps.
+
+  Example:
+    >>> steps_to_run("fit", "steps_per_epoch", 2, 10, 4)
+    2
+  """
+  most = num_steps(num_rows, global_batch)
+  if limit is None:
+    return most
+  if isinstance(limit, bool) or not isinstance(
+      limit, (int, np.integer)) or not 1 <= limit <= most:
+    raise ArgumentError(
+        "%s: %s=%r given; accepted is a whole number from 1 to %d, the steps "
+        "of %d rows at batch_size %d, or None for all. Change it, or give "
+        "more rows." % (where, name, limit, most, num_rows, global_batch))
+  return int(limit)
+
+
 def permutation(num_rows, seed, epoch):
   """Returns the order of the rows in one epoch: a function of its arguments.
 

@@ -4,12 +4,14 @@ import sys
 
 from meshkeras import data
 from meshkeras.errors import ArgumentError, OrderError, near_names
+from meshkeras.layers.arguments import whole_number
 from meshkeras.mesh import Layout, Mesh
 from meshkeras.models import batches as batches_lib
 from meshkeras.models import summary, trainer
 from meshkeras.models.batches import Given
 from meshkeras.models.hooks import CallbackList, History
 from meshkeras.models.program import EVALUATE, PREDICT, TRAIN
+from meshkeras.models.progress import ProgressBar
 
 _FIT_OPTIONS = {
     "validation_batch_size": None, "validation_steps": None,
@@ -60,16 +62,18 @@ class Fitting:
         "fit", self, Given(x, y, sample_weight, class_weight),
         arguments=_agreed(
             options, validation_arrays, callbacks, self.optimizer))
+    num_steps = data.steps_to_run(
+        "fit", "steps_per_epoch", options["steps_per_epoch"],
+        batches.num_rows, batch_size)
     history = History()
     callback_list = self._callback_list(
         _as_list(callbacks) + [history], epochs=epochs, verbose=verbose,
-        steps=data.num_steps(batches.num_rows, batch_size))
+        steps=num_steps)
     validation = self._validation(validation_arrays, options, callback_list)
-    progress = trainer.make_progress(
-        self, batches.num_rows, batch_size, verbose,
-        options["steps_per_epoch"])
     self.run_fit(trainer.FitLoop(
-        self, batches, validation, callback_list, progress, options))
+        self, batches, validation, callback_list,
+        self._progress(num_steps, verbose),
+        dict(options, steps_per_epoch=num_steps)))
     return history
 
   def evaluate(self, x=None, y=None, batch_size=32, verbose="auto",
@@ -83,7 +87,7 @@ class Fitting:
       x, y, sample_weight: as in `fit`.
       batch_size: examples of the global batch.
       verbose: as in `fit`.
-      steps: stop after so many, or None.
+      steps: stop after so many, at most all there are; None for all.
       callbacks: list of Callback.
       return_dict: whether to return {name: float} instead of a list.
 
@@ -98,10 +102,12 @@ class Fitting:
     batches = batches_lib.prepare(
         "evaluate", self, Given(x, y, sample_weight),
         arguments=[batch_size, steps])
+    num_steps = data.steps_to_run(
+        "evaluate", "steps", steps, batches.num_rows, batch_size)
     logs = trainer.evaluate(
-        self, batches, batch_size, self._callback_list(_as_list(callbacks)),
-        trainer.make_progress(
-            self, batches.num_rows, batch_size, verbose, steps), steps)
+        self, batches, batch_size, num_steps,
+        self._callback_list(_as_list(callbacks)),
+        self._progress(num_steps, verbose))
     return logs if return_dict else _as_keras(logs)
 
   def predict(self, x, batch_size=32, verbose="auto", steps=None,
@@ -112,7 +118,7 @@ class Fitting:
       x: as in `fit`.
       batch_size: examples of the global batch.
       verbose: as in `fit`.
-      steps: stop after so many, or None.
+      steps: stop after so many, at most all there are; None for all.
       callbacks: list of Callback.
 
     Called by: every process; all get the full array.
@@ -123,10 +129,12 @@ class Fitting:
     batches = batches_lib.prepare(
         "predict", self, Given(x), predict=True,
         arguments=[batch_size, steps])
+    num_steps = data.steps_to_run(
+        "predict", "steps", steps, batches.num_rows, batch_size)
     return trainer.predict(
-        self, batches, batch_size, self._callback_list(_as_list(callbacks)),
-        trainer.make_progress(
-            self, batches.num_rows, batch_size, verbose, steps), steps)
+        self, batches, batch_size, num_steps,
+        self._callback_list(_as_list(callbacks)),
+        self._progress(num_steps, verbose))
 
   def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None,
                      return_dict=False):
@@ -184,15 +192,16 @@ class Fitting:
     batches = batches_lib.prepare(
         "fit: validation_data", self, Given(x, y, weights))
     batch_size = options["validation_batch_size"] or options["batch_size"]
-    steps = options["validation_steps"]
+    num_steps = data.steps_to_run(
+        "fit: validation_data", "validation_steps",
+        options["validation_steps"], batches.num_rows, batch_size)
+    return lambda: trainer.evaluate(
+        self, batches, batch_size, num_steps, callbacks,
+        self._progress(num_steps, verbose=0))
 
-    def run():
-      return trainer.evaluate(
-          self, batches, batch_size, callbacks,
-          trainer.make_progress(
-              self, batches.num_rows, batch_size, 0, steps), steps)
-
-    return run
+  def _progress(self, num_steps, verbose):
+    return ProgressBar(
+        num_steps, verbose, is_chief=self.runtime.job.is_chief)
 
 
 def show_summary(model, calls, compiled, print_fn):
@@ -245,8 +254,16 @@ def _fit_options(options, batch_size, epochs, shuffle):
             "validation_split", "validation_data", "class_weight",
             "sample_weight"])))
   data.num_steps(1, batch_size)
-  return {**_FIT_OPTIONS, **options, "batch_size": batch_size,
-          "epochs": epochs, "shuffle": shuffle}
+  options = {**_FIT_OPTIONS, **options, "batch_size": batch_size,
+             "epochs": epochs, "shuffle": shuffle}
+  for name in ("epochs", "initial_epoch"):
+    whole_number("fit", name, options[name], least=0)
+  if options["validation_batch_size"] is not None:
+    whole_number("fit", "validation_batch_size",
+                 options["validation_batch_size"])
+  if not isinstance(options["validation_freq"], (list, tuple, set, range)):
+    whole_number("fit", "validation_freq", options["validation_freq"])
+  return options
 
 
 def _agreed(options, validation_arrays, callbacks, optimizer):

@@ -8,7 +8,6 @@ from meshkeras import data
 from meshkeras.mesh import host_collectives
 from meshkeras.models.position import Position
 from meshkeras.models.program import EVALUATE, PREDICT, TRAIN
-from meshkeras.models.progress import ProgressBar
 from meshkeras.models.totals import Totals
 
 
@@ -34,6 +33,7 @@ class FitLoop:
     self._progress = progress
     self._options = options
     self._global_batch = min(options["batch_size"], batches.num_rows)
+    self._num_steps = options["steps_per_epoch"]
     self._program = model.program(TRAIN, self._global_batch)
     self._watched = callbacks.watches_batches
     self._position = Position(options["initial_epoch"])
@@ -109,10 +109,7 @@ class FitLoop:
     return self._batches.order(self._global_batch, permutation)
 
   def _train_epoch(self, epoch):
-    order = self._order(epoch)
-    num_steps = order.num_steps
-    if self._options["steps_per_epoch"] is not None:
-      num_steps = min(num_steps, self._options["steps_per_epoch"])
+    order, num_steps = self._order(epoch), self._num_steps
     first, totals = self._position.step, self._position.totals
     refresh = first + 1
     begin = time.monotonic()
@@ -159,16 +156,16 @@ class FitLoop:
     return self._model.stop_training
 
 
-def evaluate(model, batches, batch_size, callbacks, progress, steps=None):
+def evaluate(model, batches, batch_size, num_steps, callbacks, progress):
   """Returns {name: float} over every row once, equal on every process.
 
   Args:
     model: compiled Model.
     batches: Batches.
     batch_size: examples of a global batch.
+    num_steps: how many to run, from the first row on.
     callbacks: CallbackList.
     progress: ProgressBar.
-    steps: at most so many, or None for all.
   """
   global_batch = min(batch_size, batches.num_rows)
   program = model.program(EVALUATE, global_batch)
@@ -176,8 +173,6 @@ def evaluate(model, batches, batch_size, callbacks, progress, steps=None):
   totals = Totals()
   callbacks.on_test_begin()
   progress.begin()
-  num_steps = order.num_steps if steps is None else min(steps,
-                                                        order.num_steps)
   read = batches.reader(program, order)
   with data.Prefetcher(read, range(num_steps)) as prefetched:
     for step, inputs in enumerate(prefetched):
@@ -196,7 +191,7 @@ def evaluate(model, batches, batch_size, callbacks, progress, steps=None):
   return logs
 
 
-def predict(model, batches, batch_size, callbacks, progress, steps=None):
+def predict(model, batches, batch_size, num_steps, callbacks, progress):
   """Returns the predictions [rows, ...] in the order of the rows.
 
   Called by: every process; each gets all rows.
@@ -204,8 +199,6 @@ def predict(model, batches, batch_size, callbacks, progress, steps=None):
   global_batch = min(batch_size, batches.num_rows)
   program = model.program(PREDICT, global_batch)
   order = batches.order(global_batch)
-  num_steps = order.num_steps if steps is None else min(steps,
-                                                        order.num_steps)
   parts = []
   callbacks.on_predict_begin()
   progress.begin()
@@ -240,12 +233,3 @@ def one_batch(model, batches, function):
   totals = Totals()
   totals.add(result, batches.num_rows)
   return totals.reduce(program)[0]
-
-
-def make_progress(model, num_rows, batch_size, verbose, steps=None):
-  """Returns the ProgressBar of a run over `num_rows`."""
-  num_steps = data.num_steps(num_rows, min(batch_size, num_rows))
-  if steps is not None:
-    num_steps = min(num_steps, steps)
-  return ProgressBar(
-      num_steps, verbose, is_chief=model.runtime.job.is_chief)
