@@ -1,5 +1,6 @@
 """Model: what the user holds."""
 
+import copy
 import inspect
 
 import numpy as np
@@ -299,9 +300,10 @@ class Model(fitting.Fitting, saving_methods.Saving):
 
   def metrics_for(self, prediction_shape, target_shape):
     """Returns [(Metric, weighted)] for these shapes, named as in Keras."""
+    # Copies, as names are given here and a user may give one object twice.
     found = [
-        (metrics_lib.get(metric, prediction_shape, target_shape), weighted)
-        for metric, weighted in self._metrics]
+        (copy.copy(metrics_lib.get(metric, prediction_shape, target_shape)),
+         weighted) for metric, weighted in self._metrics]
     taken = {"loss"}
     for metric, weighted in found:
       if weighted and metric.name in taken:
