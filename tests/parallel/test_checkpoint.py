@@ -109,6 +109,20 @@ def test_every_checkpoint_loads_at_every_mesh(at, here, tmp_path):
                checkpoint_cases.MESHES[2], False)
 
 
+def test_same_mesh_goes_on_in_every_bit_without_fusion(tmp_path):
+  """Four addends; see `test_every_checkpoint_loads_at_every_mesh`."""
+  out = tmp_path / "losses.json"
+  done = launcher.launch(
+      [os.path.join("tests", "parallel", "checkpoint_bits.py"), tmp_path, out],
+      4, environment={"HOROVOD_FUSION_THRESHOLD": "0"})
+  assert done.code == 0, done.tail()
+  found = json.loads(out.read_text())
+  assert len(found) == len(checkpoint_cases.MESHES[4])
+  for name, (unbroken, loaded) in found.items():
+    assert len(loaded) == checkpoint_cases.STEPS_AFTER
+    assert loaded == unbroken, name
+
+
 def test_bytes_are_those_of_the_full_values_plus_headers(at, here):
   for name, found in saved_by(at, here, 2, 4).items():
     full, stored = found["bytes"]
