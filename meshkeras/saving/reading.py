@@ -13,7 +13,7 @@ from meshkeras.mesh.dimension import format_dims
 from meshkeras.store import manifest as manifest_lib
 from meshkeras.store.box_reader import BoxReader
 from meshkeras.store.shard_files import (
-  read_header,
+  header_problem,
   remove_quietly,
   write_shard,
 )
@@ -36,12 +36,9 @@ def verify(path):
       what was found.
   """
   manifest = manifest_lib.read(path)
-  for name in manifest.files:
-    shard = os.path.join(path, name)
-    if read_header(shard) is None:
-      raise CheckpointError(
-          "%s: a safetensors header expected, none found. The shard is "
-          "damaged: copy it again, or use another checkpoint." % shard)
+  problem = header_problem(path, manifest)
+  if problem:
+    raise CheckpointError(problem)
   with ShardReader(path) as shards:
     BoxReader(shards).verify([
         (variable, full_box(variable))

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,10 @@ _NOT_ONE = (
     "%s: %s, so this is no complete checkpoint. Give the directory that a "
     "save made; meshkeras.latest_checkpoint(directory) finds the newest "
     "complete one in a directory of several.")
+_OTHER_TEXT = (
+    "%s: its lines before the last have the checksum %s, %s expected. The "
+    "index is damaged or was changed: copy it again, or use another "
+    "checkpoint. If the change is yours, remove the line \"index_crc32\".")
 _NEWER = (
     "%s: format version %s found; this meshkeras reads versions up to %d. "
     "Load it with the meshkeras that wrote it, or a newer one.")
@@ -93,7 +98,12 @@ class Manifest(NamedTuple):
         for name, size in sorted(self.files.items())))
     entries.append('"variables": [\n%s\n ]' % ",\n".join(
         _variable_text(v) for v in self.variables.values()))
-    return "{\n %s\n}\n" % ",\n ".join(entries)
+    head = "{\n %s,\n" % ",\n ".join(entries)
+    return '%s "index_crc32": "%s"\n}\n' % (head, _text_checksum(head))
+
+
+def _text_checksum(text):
+  return "%08x" % zlib.crc32(text.encode("utf-8"))
 
 
 def numpy_dtype(name):
@@ -189,6 +199,7 @@ def parse(text, where):
   if not isinstance(content.get("version"), int) or (
       content["version"] > VERSION):
     raise CheckpointError(_NEWER % (path, content.get("version"), VERSION))
+  _check_text(text, content.pop("index_crc32", None), path)
   try:
     files = {str(k): int(v) for k, v in content.pop("files").items()}
     variables = [_variable(v) for v in content.pop("variables")]
@@ -200,6 +211,15 @@ def parse(text, where):
     _check_variable(variable, files, path)
   return Manifest(decode_floats(content), files,
                   {v.name: v for v in variables})
+
+
+def _check_text(text, wanted, path):
+  """Raises unless the lines before the checksum's have that checksum."""
+  if wanted is None:  # of the first checkpoints
+    return
+  found = _text_checksum(text[:text.rfind('\n "index_crc32"') + 1])
+  if found != wanted:
+    raise CheckpointError(_OTHER_TEXT % (path, found, wanted))
 
 
 def _variable(fields):

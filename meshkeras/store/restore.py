@@ -20,6 +20,7 @@ from meshkeras.mesh import host_collectives
 from meshkeras.mesh.dimension import format_dims
 from meshkeras.mesh.process_sets import current_job
 from meshkeras.store import manifest as manifest_lib
+from meshkeras.store import shard_files
 from meshkeras.store.box_reader import BoxReader
 from meshkeras.store.commit import wait_for_saves
 from meshkeras.store.replicas import Replicas
@@ -62,7 +63,8 @@ class Differences(NamedTuple):
 def read_agreed(directory):
   """Returns the Manifest of a checkpoint, the same on every process.
 
-  Process 0 reads the index; each process looks for the shards by itself.
+  Process 0 reads the index; each process looks for all shards by itself, and
+  reads the headers of a share of them.
 
   Called by: every process.
 
@@ -81,8 +83,12 @@ def read_agreed(directory):
   if found["problem"]:
     raise CheckpointError(found["problem"])
   manifest = manifest_lib.parse(found["text"], directory)
+  job = current_job()
+  own_share = sorted(manifest.files)[job.rank::job.size]
   host_collectives.agree(
-      manifest_lib.file_problem(directory, manifest), CheckpointError)
+      manifest_lib.file_problem(directory, manifest)
+      or shard_files.header_problem(directory, manifest, own_share),
+      CheckpointError)
   return manifest
 
 

@@ -46,29 +46,31 @@ def tensor_key(name, begin, shape, full_shape):
       "%d:%d" % (b, b + n) for b, n in zip(begin, shape)))
 
 
-def header_bytes(tensors, metadata):
-  """Returns (what a file begins with, [offset of each tensor in the file]).
+def header_of(tensors, metadata):
+  """Returns the header of a shard, as JSON-able values.
 
   Complex tensors are real ones with a last dim of 2.
 
   Args:
-    tensors: list of (key, type's name, shape).
+    tensors: list of (key, type's name, shape), in the order of bytes.
     metadata: {text: text}.
   """
-  header, position, positions = {"__metadata__": metadata}, 0, []
+  header, position = {"__metadata__": metadata}, 0
   for key, dtype, shape in tensors:
-    num_bytes = math.prod(shape) * numpy_dtype(dtype).itemsize
+    begin = position
+    position += math.prod(shape) * numpy_dtype(dtype).itemsize
     parts = [2] if dtype.startswith("complex") else []
-    header[key] = {
-        "dtype": _TYPES[dtype], "shape": list(shape) + parts,
-        "data_offsets": [position, position + num_bytes]}
-    positions.append(position)
-    position += num_bytes
+    header[key] = {"dtype": _TYPES[dtype], "shape": list(shape) + parts,
+                   "data_offsets": [begin, position]}
+  return header
+
+
+def header_bytes(header):
+  """Returns what a file begins with."""
   text = json.dumps(header, separators=(",", ":")).encode("utf-8")
   # The tensors begin at a multiple of 8, as every common reader likes.
   text += b" " * (-len(text) % 8)
-  head = struct.pack("<Q", len(text)) + text
-  return head, [len(head) + p for p in positions]
+  return struct.pack("<Q", len(text)) + text
 
 
 def check_type(name, dtype):
@@ -104,7 +106,10 @@ def write_shard(path, pieces, read, metadata):
     begin, shape = _begin_and_shape(box)
     tensors.append((tensor_key(variable.name, begin, shape, variable.shape),
                     variable.dtype, shape))
-  head, offsets = header_bytes(tensors, metadata)
+  header = header_of(tensors, metadata)
+  head = header_bytes(header)
+  offsets = [len(head) + header[key]["data_offsets"][0]
+             for key, _, _ in tensors]
   entries = [None] * len(pieces)
   stages.reach("before_write")
   descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
@@ -162,6 +167,46 @@ def remove_quietly(path):
     os.unlink(path)
   except OSError:
     pass
+
+
+def header_problem(directory, manifest, names=None):
+  """Returns None, or in which shard's header the index is contradicted.
+
+  Args:
+    directory: of the checkpoint.
+    manifest: Manifest.
+    names: of the shards to look at; None for all.
+  """
+  tensors = {name: [] for name in (manifest.files if names is None else names)}
+  for variable in manifest.variables.values():
+    for part in variable.slices:
+      if part.file in tensors:
+        key = tensor_key(
+            variable.name, part.begin, part.shape, variable.shape)
+        # A tensor without values comes before the one at the same place.
+        tensors[part.file].append(
+            (part.offset, part.num_bytes, key, variable.dtype, part.shape))
+  metadata = {"writer": WRITER, "save": manifest.header.get("save")}
+  for name, found in tensors.items():
+    path = os.path.join(directory, name)
+    problem = _difference(
+        header_of([rest for _, _, *rest in sorted(found)], metadata),
+        read_header(path))
+    if problem:
+      return ("%s: %s. The shard is damaged, or of another save: copy it "
+              "again, or use another checkpoint." % (path, problem))
+  return None
+
+
+def _difference(wanted, found):
+  """Returns None, or how a header differs from the one that is wanted."""
+  if not isinstance(found, dict):
+    return "a safetensors header expected, none found"
+  for key in list(wanted) + list(found):
+    if wanted.get(key) != found.get(key):
+      return "its header has %r: %s, where %s is expected" % (
+          key, found.get(key), wanted.get(key))
+  return None
 
 
 def read_header(path):
