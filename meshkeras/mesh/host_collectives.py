@@ -11,9 +11,17 @@ import numpy as np
 
 from meshkeras import upstream
 from meshkeras.errors import ProcessSetError
+from meshkeras.mesh import calls
 from meshkeras.mesh.process_sets import current_job
 from meshkeras.mesh.sessions import session_config
 from meshkeras.upstream import tf
+
+_APART = (
+    "The processes are in different methods: rank 0 in %s, rank %d in %s. "
+    "Call every method on every process, also those that save, load or "
+    "return values: take the call out of `if rank == 0` and the like. "
+    "meshkeras itself has only process 0 print and commit.")
+_NO_METHOD = "none of meshkeras's"
 
 
 class _HostSession:
@@ -25,41 +33,26 @@ class _HostSession:
         graph=self._graph, config=session_config(current_job()))
     self._callables = {}
 
-  def run(self, kind, array, build):
-    key = (kind, array.dtype.str, array.ndim)
-    if key not in self._callables:
+  def gather(self, array):
+    """Returns the 1-D arrays of all processes, one after the other."""
+    if array.dtype not in self._callables:
       with self._graph.as_default():
-        placeholder = tf.placeholder(array.dtype, [None] * array.ndim)
-        name = "host.%s.%s.%d" % (kind, array.dtype.name, array.ndim)
-        result = build(placeholder, name)
-      self._callables[key] = self._session.make_callable(
+        placeholder = tf.placeholder(array.dtype, [None])
+        result = upstream.horovod().allgather(
+            placeholder, name="host.%s" % array.dtype.name,
+            ignore_name_scope=True)
+      self._callables[array.dtype] = self._session.make_callable(
           result, [placeholder])
-    return self._callables[key](array)
+    return self._callables[array.dtype](array)
 
 
 _session = []
 
 
-def _run(kind, array, build):
+def _gather(array):
   if not _session:
     _session.append(_HostSession())
-  return _session[0].run(kind, array, build)
-
-
-def sum_over_processes(values):
-  """Returns float64 values added up over all processes.
-
-  Args:
-    values: sequence of numbers, equally many on every process.
-
-  Called by: every process.
-  """
-  array = np.asarray(values, np.float64).reshape(-1)
-  if current_job().size == 1:
-    return array
-  hvd = upstream.horovod()
-  return _run("sum", array, lambda x, name: hvd.allreduce(
-      x, op=hvd.Sum, name=name, ignore_name_scope=True))
+  return _session[0].gather(array)
 
 
 def gather_bytes(array):
@@ -68,29 +61,51 @@ def gather_bytes(array):
   Args:
     array: uint8 array [n]; n may differ between processes.
 
-  Called by: every process.
+  Called by: every process. Two collectives.
   """
   array = np.ascontiguousarray(array, np.uint8).reshape(-1)
-  job = current_job()
-  if job.size == 1:
+  if current_job().size == 1:
     return [array]
-  hvd = upstream.horovod()
-  sizes = _run("sizes", np.array([array.size], np.int64),
-               lambda x, name: hvd.allgather(
-                   x, name=name, ignore_name_scope=True))
-  flat = _run("bytes", array, lambda x, name: hvd.allgather(
-      x, name=name, ignore_name_scope=True))
-  return np.split(flat, np.cumsum(sizes)[:-1])
+  sizes = _gather(np.array([array.size], np.int64))
+  return np.split(_gather(array), np.cumsum(sizes)[:-1])
 
 
 def gather_objects(value):
   """Returns the JSON-able `value` of every process, by rank.
 
-  Called by: every process.
+  Called by: every process. One collective.
+
+  Raises:
+    ProcessSetError: the processes are in different methods.
   """
-  text = json.dumps(value).encode("utf-8")
-  return [json.loads(part.tobytes().decode("utf-8"))
-          for part in gather_bytes(np.frombuffer(text, np.uint8))]
+  # A line each: JSON text on its own has no line ends.
+  text = json.dumps([calls.path(), value]).encode("utf-8") + b"\n"
+  if current_job().size > 1:
+    text = _gather(np.frombuffer(text, np.uint8)).tobytes()
+  found = [json.loads(line.decode("utf-8")) for line in text.splitlines()]
+  for rank, (path, _) in enumerate(found):
+    if path != found[0][0]:
+      raise ProcessSetError(_APART % (
+          found[0][0] or _NO_METHOD, rank, path or _NO_METHOD))
+  return [value for _, value in found]
+
+
+def sum_over_processes(values):
+  """Returns float64 values added up over all processes, in their order.
+
+  Args:
+    values: sequence of numbers, equally many on every process; few, as each
+      process gets all of them and adds by itself.
+
+  Called by: every process.
+
+  Raises:
+    ProcessSetError: the processes are in different methods.
+  """
+  array = np.asarray(values, np.float64).reshape(-1)
+  if current_job().size == 1:
+    return array
+  return np.sum(gather_objects(array.tolist()), axis=0)
 
 
 def from_chief(value):
@@ -100,8 +115,12 @@ def from_chief(value):
 
 
 def barrier():
-  """Returns when every process has called it."""
-  sum_over_processes([0.0])
+  """Returns when every process has called it.
+
+  Raises:
+    ProcessSetError: the processes are in different methods.
+  """
+  gather_objects(None)
 
 
 def agree(problem, error_class):

@@ -9,7 +9,7 @@ import atexit
 import sys
 import threading
 
-from meshkeras.mesh import host_collectives
+from meshkeras.mesh import calls, host_collectives
 from meshkeras.mesh.process_sets import current_job
 
 # A process that calls sys.exit while others train must not wait for ever.
@@ -46,6 +46,8 @@ def _wait():
 
 def _barrier():
   try:
-    host_collectives.barrier()
+    # Whoever waits for this process in a method is told where it is.
+    with calls.within("the end of the script"):
+      host_collectives.barrier()
   except Exception:  # the others are gone: there is nobody to wait for
     pass

@@ -6,6 +6,7 @@ from meshkeras import data
 from meshkeras.errors import ArgumentError, OrderError, near_names
 from meshkeras.layers.arguments import whole_number
 from meshkeras.mesh import Layout, Mesh
+from meshkeras.mesh.calls import on_every_process
 from meshkeras.models import batches as batches_lib
 from meshkeras.models import summary, trainer
 from meshkeras.models.batches import Given
@@ -21,6 +22,7 @@ _FIT_OPTIONS = {
 class Fitting:
   """The part of Model that runs its functions on data."""
 
+  @on_every_process
   def fit(self, x=None, y=None, batch_size=32, epochs=1, verbose="auto",
           callbacks=None, validation_split=0.0, validation_data=None,
           shuffle=True, class_weight=None, sample_weight=None, **options):
@@ -76,6 +78,7 @@ class Fitting:
         dict(options, steps_per_epoch=num_steps)))
     return history
 
+  @on_every_process
   def evaluate(self, x=None, y=None, batch_size=32, verbose="auto",
                sample_weight=None, steps=None, callbacks=None,
                return_dict=False):
@@ -110,6 +113,7 @@ class Fitting:
         self._progress(num_steps, verbose))
     return logs if return_dict else _as_keras(logs)
 
+  @on_every_process
   def predict(self, x, batch_size=32, verbose="auto", steps=None,
               callbacks=None):
     """Returns the predictions [rows, ...], in the order of the rows.
@@ -136,6 +140,7 @@ class Fitting:
         self._callback_list(_as_list(callbacks)),
         self._progress(num_steps, verbose))
 
+  @on_every_process
   def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None,
                      return_dict=False):
     """Trains one step on all rows; returns as `evaluate`.
@@ -151,6 +156,7 @@ class Fitting:
     logs = trainer.one_batch(self, batches, TRAIN)
     return logs if return_dict else _as_keras(logs)
 
+  @on_every_process
   def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
     """Evaluates one global batch; returns as `evaluate`."""
     self._check_compiled("test_on_batch")
@@ -160,6 +166,7 @@ class Fitting:
     logs = trainer.one_batch(self, batches, EVALUATE)
     return logs if return_dict else _as_keras(logs)
 
+  @on_every_process
   def predict_on_batch(self, x):
     """Returns the predictions of one global batch."""
     self._check_compiled("predict_on_batch", loss=False)

@@ -4,6 +4,7 @@ import os
 
 from meshkeras.errors import CheckpointError
 from meshkeras.mesh import Mesh
+from meshkeras.mesh.calls import on_every_process
 from meshkeras.mesh.process_sets import current_job
 from meshkeras.models.model import Model
 from meshkeras.models.sequential import Sequential
@@ -15,6 +16,7 @@ _NO_ARCHITECTURE = (
     "model and call load_weights or restore; or save by model.save.")
 
 
+@on_every_process
 def load_model(path, mesh=None, layout=None, custom_objects=None):
   """Returns a compiled model as `model.save` wrote it.
 

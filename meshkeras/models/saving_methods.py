@@ -4,9 +4,11 @@ import numpy as np
 
 from meshkeras.errors import CheckpointError, DimensionError
 from meshkeras.mesh import host_collectives
+from meshkeras.mesh.calls import on_every_process
 from meshkeras.models.program import slot_name
 from meshkeras.saving import config as config_lib
 from meshkeras.store import commit, restore
+from meshkeras.store.checksums import checksum
 from meshkeras.version import __version__
 
 WEIGHTS = ("weight",)
@@ -72,21 +74,30 @@ class Saving:
       raise CheckpointError(_OTHER_PLACE % (initial_epoch, state["epoch"]))
     return state
 
+  @on_every_process
   def get_weights(self):
     """Returns the full values of `weights` as a list of NumPy arrays.
 
     Called by: every process; each gets all of them.
     """
     store = self.runtime.store  # first: it refuses a model not compiled
+    host_collectives.barrier()
     return [store.gather(w.name) for w in self.weights]
 
+  @on_every_process
   def set_weights(self, values):
     """Sets the full values of `weights`, in the same order.
+
+    Args:
+      values: list of arrays, the same on every process.
+
+    Called by: every process.
 
     Raises:
       DimensionError: another number of arrays, or another shape; nothing
         is changed.
       OrderError: the model is not compiled.
+      ProcessSetError: the processes have other values; nothing is changed.
     """
     store = self.runtime_to_load().store
     weights, values = self.weights, [np.asarray(v) for v in values]
@@ -100,9 +111,13 @@ class Saving:
           "get_weights of an equal model returned."
           % (self.name, len(values), len(weights),
              "; ".join([""] + wrong)))
+    host_collectives.check_equal(
+        "set_weights: checksums of the values",
+        [checksum(np.ascontiguousarray(value)) for value in values])
     for weight, value in zip(weights, values):
       store.scatter(weight.name, value)
 
+  @on_every_process
   def save(self, path, architecture=True, asynchronous=False):
     """Writes the model as a checkpoint: all that training goes on from.
 
@@ -144,6 +159,7 @@ class Saving:
     self.build()
     return config_lib.describe(self)
 
+  @on_every_process
   def save_weights(self, path, asynchronous=False):
     """Writes the weights alone, as a checkpoint.
 
@@ -167,6 +183,7 @@ class Saving:
         "seed": self.runtime.seed, **more}
     commit.save(self.runtime.store, path, header, names, asynchronous)
 
+  @on_every_process
   def load_weights(self, path, strict=True):
     """Sets the weights from a checkpoint of any mesh, layout and job size.
 
@@ -189,6 +206,7 @@ class Saving:
     found = restore.restore(store, path, manifest, WEIGHTS, strict)
     return None if strict else found
 
+  @on_every_process
   def restore(self, path):
     """Goes on from a checkpoint: the next fit begins where it was made.
 

@@ -4,11 +4,13 @@ import os
 
 from meshkeras.errors import CheckpointError, MeshKerasError
 from meshkeras.mesh import host_collectives
+from meshkeras.mesh.calls import on_every_process
 from meshkeras.mesh.process_sets import current_job
 from meshkeras.store import debris, manifest
 from meshkeras.store.commit import wait_for_saves
 
 
+@on_every_process
 def latest_checkpoint(directory):
   """Returns the path of the newest complete checkpoint, or None.
 
@@ -58,6 +60,7 @@ def _subdirectories(directory):
   return [path for path in paths if os.path.isdir(path)]
 
 
+@on_every_process
 def delete_checkpoint(path, wait=True):
   """Removes a checkpoint's files; the directory if it holds no others.
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from meshkeras.errors import CheckpointError
 from meshkeras.mesh import host_collectives, slices
+from meshkeras.mesh.calls import on_every_process
 from meshkeras.mesh.process_sets import current_job
 from meshkeras.store import debris, results, shard_files, stages
 from meshkeras.store.manifest import (
@@ -70,6 +71,7 @@ def save(store, directory, header, names=None, asynchronous=False):
     running.run()
 
 
+@on_every_process
 def wait_for_saves():
   """Returns when no save runs behind the caller's back.
 

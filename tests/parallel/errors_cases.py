@@ -1,5 +1,6 @@
 """What a user gets wrong, on processes: each call must raise on all."""
 
+import contextlib
 import shutil
 import tempfile
 import time
@@ -278,19 +279,67 @@ def other_rate_on_the_last_rank():
 
 def other_rate_after_restore_on_the_last_rank():
   """B23: only some processes had the restored rate."""
+  with saved_model() as (_, path):
+    momentum = 0.9 if rank() == size() - 1 else 0.5
+    compiled(optimizer=mk.optimizers.SGD(0.3, momentum=momentum)).restore(
+        path)
+
+
+@contextlib.contextmanager
+def saved_model():
+  """Yields (model, path) of a model that has been trained and saved."""
   path = host_collectives.from_chief(
       tempfile.mkdtemp() if rank() == 0 else None)
   model = compiled(optimizer=mk.optimizers.SGD(0.1, momentum=0.5))
   fit(model=model)
   model.save(path)
-  momentum = 0.9 if rank() == size() - 1 else 0.5
-  other = compiled(optimizer=mk.optimizers.SGD(0.3, momentum=momentum))
   try:
-    other.restore(path)
+    yield model, path
   finally:
     host_collectives.barrier()
     if rank() == 0:
       shutil.rmtree(path)
+
+
+def load_weights_on_rank_0_alone():
+  """B49: whoever calls it waited for ever, or loaded alone."""
+  with saved_model() as (model, path):
+    if rank() == 0:
+      model.load_weights(path)
+    fit(model=model)
+
+
+def get_weights_on_rank_0_alone():
+  model = compiled()
+  if rank() == 0:
+    model.get_weights()
+  model.evaluate(*rows(), verbose=0)
+
+
+def set_weights_on_rank_0_alone():
+  model = compiled()
+  values = model.get_weights()
+  if rank() == 0:
+    model.set_weights(values)
+  model.predict(rows()[0], verbose=0)
+
+
+class SaveOnRank0(mk.callbacks.Callback):
+  def on_epoch_end(self, epoch, logs=None):
+    if rank() == 0:
+      self.model.save_weights("never written")
+
+
+def save_in_a_callback_on_rank_0_alone():
+  fit(epochs=2, callbacks=[SaveOnRank0()])
+
+
+def other_values_for_set_weights_on_the_last_rank():
+  model = compiled()
+  values = model.get_weights()
+  if rank() == size() - 1:
+    values[0] = values[0] + 1
+  model.set_weights(values)
 
 
 RAISING = [
@@ -309,7 +358,10 @@ RAISING = [
     other_classes_on_the_last_rank, other_layout_on_the_last_rank,
     other_mesh_on_the_last_rank, other_seed_on_the_last_rank,
     other_batch_size_on_the_last_rank, more_epochs_on_the_last_rank,
-    other_rate_on_the_last_rank, other_rate_after_restore_on_the_last_rank]
+    other_rate_on_the_last_rank, other_rate_after_restore_on_the_last_rank,
+    load_weights_on_rank_0_alone, get_weights_on_rank_0_alone,
+    set_weights_on_rank_0_alone, save_in_a_callback_on_rank_0_alone,
+    other_values_for_set_weights_on_the_last_rank]
 
 
 def outcome(call):

@@ -113,6 +113,16 @@ EXPECTED = {
         "restore: the optimizer or the place in the training differs",
         "'learning_rate': 0.1", "'momentum': 0.5", "rank {last} has",
         "'momentum': 0.9"]),
+    "load_weights_on_rank_0_alone": ("ProcessSetError", [
+        "rank 0 in load_weights, rank 1 in fit.", "`if rank == 0`"]),
+    "get_weights_on_rank_0_alone": ("ProcessSetError", [
+        "rank 0 in get_weights, rank 1 in evaluate."]),
+    "set_weights_on_rank_0_alone": ("ProcessSetError", [
+        "rank 0 in set_weights, rank 1 in predict."]),
+    "save_in_a_callback_on_rank_0_alone": ("ProcessSetError", [
+        "rank 0 in fit > save_weights, rank 1 in fit."]),
+    "other_values_for_set_weights_on_the_last_rank": ("ProcessSetError", [
+        "set_weights: checksums of the values differs", "rank {last} has"]),
 }
 parametrize = pytest.mark.parametrize("num_processes", [2, 4])
 

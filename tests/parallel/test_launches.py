@@ -58,6 +58,15 @@ make().fit(x, y, batch_size=4, epochs=100000, verbose=0,
 say("TRAINED")
 """
 
+LAST_CALL_OF_RANK_0 = MODEL + """
+model = make()
+model.fit(x, y, batch_size=4, verbose=0)
+model.save(sys.argv[0] + ".saved")
+say("TIME %.3f" % time.time())
+if rank == 0:
+  model.load_weights(sys.argv[0] + ".saved")
+"""
+
 INIT_FIRST = """
 import horovod.tensorflow as hvd
 hvd.init()
@@ -115,6 +124,16 @@ def test_one_rank_that_leaves_ends_the_job(tmp_path, leave, trace):
   assert done.code not in (0, None)
   assert trace in done.output
   assert "TRAINED" not in done.output
+  assert seconds < SECONDS
+
+
+def test_last_call_behind_if_rank_0_says_where_the_processes_are(tmp_path):
+  """B49: others waited for ever, or rank 0 did."""
+  done, seconds = run(LAST_CALL_OF_RANK_0, 2, tmp_path)
+  assert done.code not in (0, None)
+  assert ("ProcessSetError: The processes are in different methods: rank 0 in "
+          "load_weights, rank 1 in the end of the script."
+          in done.output), done.tail()
   assert seconds < SECONDS
 
 
