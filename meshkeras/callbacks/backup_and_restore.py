@@ -4,11 +4,8 @@ import os
 
 from meshkeras.errors import ArgumentError
 from meshkeras.models.hooks import Callback
-from meshkeras.saving import (
-  delete_checkpoint,
-  latest_checkpoint,
-  wait_for_saves,
-)
+from meshkeras.saving import delete_checkpoint, wait_for_saves
+from meshkeras.saving.checkpoints import holds_index
 
 
 class BackupAndRestore(Callback):
@@ -28,12 +25,12 @@ class BackupAndRestore(Callback):
 
   Raises:
     ArgumentError: save_freq is neither.
-    CheckpointError: the backup does not suit the model or the data, or a
-      save has failed; on every process.
+    CheckpointError: the backup is damaged (remove it to begin anew), does
+      not suit the model or the data, or a save has failed; on every process.
   """
 
-  def __init__(self, backup_dir, save_freq="epoch", delete_checkpoint=True,
-               asynchronous=False):
+  def __init__(self, backup_dir, save_freq="epoch", *,
+               delete_checkpoint=True, asynchronous=False):
     counts = isinstance(save_freq, int) and not isinstance(save_freq, bool)
     if save_freq != "epoch" and not (counts and save_freq >= 1):
       raise ArgumentError(
@@ -54,7 +51,8 @@ class BackupAndRestore(Callback):
 
   def on_train_begin(self, logs=None):
     self._batches = 0
-    if latest_checkpoint(self.backup_dir) == self.backup_dir:
+    # A damaged one is an error of restore, not a reason to begin anew.
+    if holds_index(self.backup_dir):
       self.model.restore(self.backup_dir)
 
   def save_after_batch(self, batch):

@@ -7,10 +7,7 @@ from meshkeras.errors import ArgumentError
 from meshkeras.models.hooks import Callback
 from meshkeras.saving import delete_checkpoint, wait_for_saves
 
-_OPTIONS = {
-    "verbose": 0, "mode": "auto", "save_freq": "epoch",
-    "initial_value_threshold": None, "keep": None, "keep_best": None,
-    "asynchronous": False}
+_OPTIONS = {"keep": None, "keep_best": None, "asynchronous": False}
 
 
 class ModelCheckpoint(Callback):
@@ -24,11 +21,14 @@ class ModelCheckpoint(Callback):
       "{epoch:03d}-{val_loss:.3f}"; epochs are counted from 1, "batch" is
       that of save_freq. Without names each save replaces the last.
     monitor: entry of the logs.
+    verbose: 1 says what is saved.
     save_best_only: whether to save only when `monitor` is better than ever,
       in this run and in those that it goes on from.
     save_weights_only: whether to save the weights alone.
-    **options: verbose, mode, initial_value_threshold, save_freq ("epoch", or
-      a number of batches), as in Keras;
+    mode: "min", "max", or "auto" to tell by the name of the entry.
+    save_freq: "epoch", or a number of batches.
+    initial_value_threshold: what the first best must be better than.
+    **options: beyond Keras's arguments.
       keep: how many checkpoints of this callback to keep, the newest;
       keep_best: how many beside them, the best by `monitor`; None for all;
       asynchronous: write while training goes on. The next save and the end
@@ -43,23 +43,30 @@ class ModelCheckpoint(Callback):
     CheckpointError: a save has failed, on every process.
   """
 
-  def __init__(self, filepath, monitor="val_loss", save_best_only=False,
-               save_weights_only=False, **options):
+  def __init__(self, filepath, monitor="val_loss", verbose=0,
+               save_best_only=False, save_weights_only=False, mode="auto",
+               save_freq="epoch", initial_value_threshold=None, **options):
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
       raise ArgumentError(
-          "ModelCheckpoint: keyword %r given; accepted are %s. Correct or "
-          "remove it." % (unknown[0], ", ".join(sorted(_OPTIONS))))
+          "ModelCheckpoint: keyword %r given; accepted beside Keras's are "
+          "%s. Correct or remove it."
+          % (unknown[0], ", ".join(sorted(_OPTIONS))))
     for name, default in _OPTIONS.items():
       setattr(self, name, options.get(name, default))
     self.filepath = os.fspath(filepath)
     self.monitor = monitor
+    self.verbose = verbose
     self.save_best_only = save_best_only
     self.save_weights_only = save_weights_only
+    self.mode = mode
+    self.save_freq = save_freq
+    self.initial_value_threshold = initial_value_threshold
     self._check()
     self._begin()
 
   def _check(self):
+    Monitor("ModelCheckpoint", self.monitor, self.mode)  # refuses a mode
     if self.save_freq != "epoch" and not _is_count(self.save_freq):
       raise ArgumentError(
           "ModelCheckpoint: save_freq=%r given; accepted is 'epoch' or a "

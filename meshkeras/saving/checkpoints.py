@@ -33,6 +33,20 @@ def latest_checkpoint(directory):
   return host_collectives.from_chief(found)
 
 
+@on_every_process
+def holds_index(directory):
+  """Returns whether a save has been committed to a directory.
+
+  Called by: every process; process 0 looks, all get the same answer.
+
+  Raises:
+    CheckpointError: a save that ran behind the caller's back has failed.
+  """
+  wait_for_saves()
+  return host_collectives.from_chief(
+      os.path.lexists(os.path.join(directory, manifest.INDEX_NAME)))
+
+
 def newest(directory):
   """As `latest_checkpoint`, for one process by itself."""
   found = []

@@ -62,6 +62,8 @@ LONG_SIGNATURES = {
     "models/fitting.py: Fitting.fit": KERAS_SIGNATURE,
     "models/fitting.py: Fitting.evaluate": KERAS_SIGNATURE,
     "callbacks/early_stopping.py: EarlyStopping.__init__": KERAS_SIGNATURE,
+    "callbacks/model_checkpoint.py: ModelCheckpoint.__init__":
+        KERAS_SIGNATURE,
     "callbacks/reduce_lr_on_plateau.py: ReduceLROnPlateau.__init__":
         KERAS_SIGNATURE,
 }

@@ -1,5 +1,6 @@
 """Each callback on a model that only has what the callback touches."""
 
+import inspect
 import json
 import math
 import types
@@ -11,6 +12,7 @@ from meshkeras.callbacks import (
   EarlyStopping,
   LambdaCallback,
   LearningRateScheduler,
+  ModelCheckpoint,
   ReduceLROnPlateau,
   TerminateOnNaN,
 )
@@ -293,3 +295,23 @@ def test_csv_logger_refuses_a_path_it_cannot_write(tmp_path):
   with pytest.raises(ArgumentError, match="first column is 'name'"):
     _fit(CSVLogger(other, append=True), [1.0])
   assert other.read_text() == "name,age\nx,3\n"
+
+
+def test_model_checkpoint_takes_keras_arguments_in_keras_order():
+  assert list(inspect.signature(ModelCheckpoint).parameters) == [
+      "filepath", "monitor", "verbose", "save_best_only",
+      "save_weights_only", "mode", "save_freq", "initial_value_threshold",
+      "options"]
+
+
+def test_model_checkpoint_refuses_what_it_does_not_accept():
+  for options, told in (
+      ({"mode": "most"}, "mode='most' given; accepted is 'auto', 'min' or"),
+      ({"save_freq": 0}, "save_freq=0 given; accepted is 'epoch' or a number"),
+      ({"keep": 0}, "keep=0 given; accepted is a whole number of at least 1"),
+      ({"keep_best": 2}, "keep_best=2 given without keep"),
+      ({"keeps": 2}, "keyword 'keeps' given; accepted beside Keras's are "
+       "asynchronous, keep, keep_best.")):
+    with pytest.raises(ArgumentError) as caught:
+      ModelCheckpoint("saved", **options)
+    assert "ModelCheckpoint: " + told in str(caught.value)

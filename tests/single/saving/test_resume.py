@@ -1,5 +1,7 @@
 """Going on from a checkpoint: the numbers of a run that never stopped."""
 
+import os
+
 import pytest
 
 import meshkeras as mk
@@ -66,6 +68,21 @@ def test_backup_goes_on_to_the_numbers_of_an_unbroken_run(
   small_model.assert_equal_variables(variables, small_model.variables(model))
   assert model.iterations == EPOCHS * 5
   assert not (tmp_path / "backup").exists()
+
+
+def test_damaged_backup_is_an_error_and_stays(tmp_path):
+  backup = tmp_path / "backup"
+  with pytest.raises(KeyboardInterrupt):
+    small_model.fit(small_model.make(), EPOCHS,
+                    [BackupAndRestore(backup), Stop(None, 1)])
+  shard, = backup.glob("*.safetensors")
+  os.truncate(shard, shard.stat().st_size - 1)
+  before = sorted(backup.iterdir())
+  with pytest.raises(CheckpointError) as caught:
+    small_model.fit(small_model.make(), EPOCHS, [BackupAndRestore(backup)])
+  assert "%s: " % shard in str(caught.value)
+  assert "bytes expected" in str(caught.value)
+  assert sorted(backup.iterdir()) == before
 
 
 @pytest.mark.parametrize("mesh, layout", [
