@@ -46,7 +46,7 @@ class Initializer(Configured):
     """Returns the NumPy array [box] of the full tensor [sizes]."""
     sizes = tuple(sizes)
     result = np.empty(slices.box_shape(box), dtype)
-    for chunk in chunks(box, _CHUNK_SIZE):
+    for chunk in slices.chunks(box, _CHUNK_SIZE):
       result[slices.relative(chunk, box)] = self.values(key, sizes, chunk)
     return result
 
@@ -272,20 +272,6 @@ def fans(sizes):
     return fan, fan
   window = math.prod(sizes[:-2])
   return sizes[-2] * window, sizes[-1] * window
-
-
-def chunks(box, size):
-  """Yields boxes of at most `size` elements that make up `box`, in order."""
-  if slices.box_size(box) <= size or not box:
-    yield box
-    return
-  (begin, end), rest = box[0], box[1:]
-  row_size = slices.box_size(rest)
-  rows = max(1, size // row_size)
-  for first in range(begin, end, rows):
-    block = (first, min(first + rows, end))
-    for part in chunks(rest, size):
-      yield (block,) + part
 
 
 def _uniform(key, sizes, box, minval, maxval):

@@ -97,3 +97,25 @@ def box_size(box):
   for begin, end in box:
     size *= end - begin
   return size
+
+
+def chunks(box, size):
+  """Yields boxes that make up `box`, in the order of rows.
+
+  Args:
+    box: a box in global positions.
+    size: how many elements each may have, at least 1.
+
+  Example:
+    >>> list(chunks(((0, 3), (4, 8)), 8))
+    [((0, 2), (4, 8)), ((2, 3), (4, 8))]
+  """
+  if box_size(box) <= size or not box:
+    yield box
+    return
+  (begin, end), rest = box[0], box[1:]
+  rows = max(1, size // box_size(rest))
+  for first in range(begin, end, rows):
+    block = (first, min(first + rows, end))
+    for part in chunks(rest, size):
+      yield (block,) + part

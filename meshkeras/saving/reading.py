@@ -92,7 +92,8 @@ def export(path, out, role=None):
 
 def _write_safetensors(out, variables, value_of):
   write_shard(out, [(v, full_box(v)) for v in variables],
-              lambda i: value_of(variables[i]), {"writer": "meshkeras export"})
+              lambda i: [value_of(variables[i])],
+              {"writer": "meshkeras export"})
 
 
 def _write_npz(out, variables, value_of):

@@ -18,8 +18,6 @@ import threading
 import time
 import zlib
 
-import numpy as np
-
 from meshkeras.errors import CheckpointError
 from meshkeras.mesh import host_collectives, slices
 from meshkeras.mesh.calls import on_every_process
@@ -36,6 +34,9 @@ from meshkeras.store.owners import pieces_by_rank
 _FAILED = (
     "%s: the checkpoint was not written: %s. What was there before is as it "
     "was. Free or choose another place, and save again.")
+
+# Values read at a time: what a save needs of memory is some of these.
+READ_BYTES = 1 << 23
 
 _pending = []
 
@@ -142,16 +143,17 @@ class Save:
 
   def _copy(self):
     return {
-        (rank, piece): np.array(self._value(rank, piece))
+        (rank, piece): self._store.read_box(piece.name, rank, piece.box)
         for rank in self._store.local_ranks for piece in self._pieces[rank]}
 
-  def _value(self, rank, piece):
-    """Returns the part of this process's slice that a piece names."""
-    box = slices.slice_box(
-        self._variables[piece.name].dims, self._store.layout,
-        self._store.mesh, rank)
-    value = self._store.read_slices(piece.name)[rank]
-    return value[slices.relative(piece.box, box)]
+  def _read(self, rank, piece):
+    """Yields the values of a piece, some rows at a time."""
+    if self._copies is not None:
+      yield self._copies.pop((rank, piece))
+      return
+    itemsize = self._variables[piece.name].itemsize
+    for box in slices.chunks(piece.box, READ_BYTES // itemsize):
+      yield self._store.read_box(piece.name, rank, box)
 
   def _shard_name(self, rank):
     return debris.SHARD_NAME % (rank, self._store.mesh.size, self._token)
@@ -174,11 +176,6 @@ class Save:
     except Exception as error:
       written.problem = "%s: %s" % (type(error).__name__, error)
     return written
-
-  def _read(self, rank, piece):
-    if self._copies is not None:
-      return self._copies.pop((rank, piece))
-    return self._value(rank, piece)
 
   # 4. to 6., at once
 

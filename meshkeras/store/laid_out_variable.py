@@ -34,6 +34,7 @@ class LaidOutVariable:
     self.assign_ops = []
     self.reads = []
     self.initialized = False
+    self._box_reads = {}
 
   def allocate(self, mesh, layout, ranks):
     """Makes the slices' variables in the current graph."""
@@ -56,6 +57,19 @@ class LaidOutVariable:
       self.assign_ops.append(
           tf.raw_ops.AssignVariableOp(
               resource=variable.handle, value=placeholder))
+
+  def box_read(self, rank):
+    """Returns (tensor of a box of a slice, its begin and its size to feed).
+
+    Made when first asked for, in the current graph.
+    """
+    if rank not in self._box_reads:
+      index = list(self.boxes).index(rank)
+      begin, size = (tf.placeholder(tf.int64, [len(self.dims)])
+                     for _ in range(2))
+      self._box_reads[rank] = tf.slice(self.reads[index], begin, size), (
+          begin, size)
+    return self._box_reads[rank]
 
   @property
   def full_shape(self):

@@ -15,11 +15,11 @@ import numpy as np
 from meshkeras.errors import CheckpointError
 from meshkeras.store import stages
 from meshkeras.store.behind_writer import BehindWriter
-from meshkeras.store.checksums import checksums_of
+from meshkeras.store.checksums import BlockChecksums
 from meshkeras.store.manifest import SliceEntry, numpy_dtype
 
 WRITER = "meshkeras"
-# Bytes handed to the system at a time; a multiple of BLOCK_BYTES.
+# Bytes handed to the system at a time.
 CHUNK_BYTES = 1 << 22
 # A header that claims more is no header.
 _LONGEST_HEADER = 1 << 28
@@ -87,8 +87,8 @@ def write_shard(path, pieces, read, metadata):
   Args:
     path: of the new file; there must be none.
     pieces: list of (VariableEntry, box), in the order to be written.
-    read: function position in `pieces` -> array of the box's shape; called
-      in order, and what it returned is let go before the next call.
+    read: function position in `pieces` -> iterable of arrays that make up
+      the box, in the order of rows; they must stay as they are.
     metadata: {text: text} for the header.
 
   Called by: owners only.
@@ -121,11 +121,9 @@ def write_shard(path, pieces, read, metadata):
       stages.reach("within_write")
       for i, offset in zip(order, offsets):
         begin, shape = _begin_and_shape(pieces[i][1])
-        data = raw_bytes(read(i))
-        checksums = _write_checked(writer, data)
+        num_bytes, checksums = _write_checked(writer, read(i))
         entries[i] = SliceEntry(os.path.basename(path), begin, shape, offset,
-                                data.size, checksums)
-        del data
+                                num_bytes, checksums)
       writer.finish()
       stages.reach("after_write")
       stages.reach("before_flush")
@@ -151,14 +149,17 @@ def raw_bytes(array):
   return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _write_checked(writer, data):
-  """Writes bytes and returns the checksums of their blocks."""
-  found = []
-  for begin in range(0, data.size, CHUNK_BYTES):
-    chunk = data[begin:begin + CHUNK_BYTES]
-    writer.write(chunk)
-    found.append(checksums_of(chunk))
-  return "".join(found)
+def _write_checked(writer, arrays):
+  """Writes arrays; returns (bytes, the checksums of their blocks)."""
+  checksums, num_bytes = BlockChecksums(), 0
+  for array in arrays:
+    data = raw_bytes(array)
+    num_bytes += data.size
+    for begin in range(0, data.size, CHUNK_BYTES):
+      chunk = data[begin:begin + CHUNK_BYTES]
+      writer.write(chunk)
+      checksums.add(chunk)
+  return num_bytes, checksums.text()
 
 
 def remove_quietly(path):

@@ -16,6 +16,8 @@ from meshkeras.store import counter_random
 from meshkeras.store.laid_out_variable import LaidOutVariable
 from meshkeras.upstream import tf
 
+# TensorFlow cuts tensors of so many dims.
+_MOST_DIMS_OF_A_SLICE = 8
 # The class that TensorFlow's own initializers share.
 _TF_INITIALIZER = tf.zeros_initializer.__mro__[-2]
 
@@ -137,6 +139,26 @@ class VariableStore:
     """Returns {rank: NumPy array} of this process's slices."""
     stored = self[name]
     return dict(zip(stored.boxes, self._session.run(stored.reads)))
+
+  def read_box(self, name, rank, box):
+    """Returns the NumPy array of a part of a slice of this process.
+
+    Args:
+      name: variable.
+      rank: the local processor whose slice it is.
+      box: in positions of the full value, within the slice's.
+    """
+    stored = self[name]
+    held = stored.boxes[rank]
+    if box == held or len(box) > _MOST_DIMS_OF_A_SLICE:
+      value = self._session.run(
+          stored.reads[list(stored.boxes).index(rank)])
+      return value[slices.relative(box, held) + (Ellipsis,)]
+    with self._graph.as_default():
+      tensor, (begin, size) = stored.box_read(rank)
+    return self._session.run(tensor, {
+        begin: [b - origin for (b, _), (origin, _) in zip(box, held)],
+        size: slices.box_shape(box)})
 
   def write_slices(self, name, values):
     """Sets this process's slices.

@@ -56,12 +56,12 @@ def test_initializer_in_chunks_equals_whole(monkeypatch, name, sizes):
 def test_chunks_cover_a_box_once_and_in_order():
   box = ((2, 7), (0, 3), (1, 6))
   seen = np.zeros((7, 3, 6), int)
-  for chunk in initializers.chunks(box, 7):
+  for chunk in slices.chunks(box, 7):
     assert slices.box_size(chunk) <= 7
     seen[tuple(slice(*ends) for ends in chunk)] += 1
   assert seen[2:, :, 1:].min() == seen.max() == 1
   assert seen.sum() == 5 * 3 * 5
-  assert list(initializers.chunks((), 7)) == [()]
+  assert list(slices.chunks((), 7)) == [()]
 
 
 @pytest.mark.parametrize("sizes,fans", [

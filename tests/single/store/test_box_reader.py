@@ -137,3 +137,15 @@ def test_every_library_gives_the_same_checksums():
   for size in (0, 1, 7, 4096, BLOCK_BYTES + 3):
     data = random.randint(0, 256, size).astype(np.uint8)
     assert isal_zlib.crc32(data) == zlib.crc32(data)
+
+
+@pytest.mark.parametrize("sizes", [
+    (), (0, 5), (1,), (BLOCK_BYTES,), (3, BLOCK_BYTES - 3, 1),
+    (BLOCK_BYTES + 1, 2 * BLOCK_BYTES, 7)])
+def test_checksums_of_parts_are_those_of_the_whole(sizes):
+  data = np.random.RandomState(0).randint(0, 256, sum(sizes)).astype(np.uint8)
+  found, at = checksums.BlockChecksums(), 0
+  for size in sizes:
+    found.add(data[at:at + size])
+    at += size
+  assert found.text() == checksums.checksums_of(data)
