@@ -142,9 +142,20 @@ class Save:
   # 3. Writing
 
   def _copy(self):
-    return {
-        (rank, piece): self._store.read_box(piece.name, rank, piece.box)
-        for rank in self._store.local_ranks for piece in self._pieces[rank]}
+    """Returns {(rank, piece): values}, once every process has its own."""
+    copies, problem = {}, None
+    try:
+      for rank in self._store.local_ranks:
+        for piece in self._pieces[rank]:
+          copies[rank, piece] = self._store.read_box(
+              piece.name, rank, piece.box)
+    # Any failure here must reach the other processes, which wait.
+    except Exception as error:
+      problem = "%s: %s" % (type(error).__name__, error)
+    problem = results.join_problems(host_collectives.gather_objects(problem))
+    if problem:
+      self._end(problem)
+    return copies
 
   def _read(self, rank, piece):
     """Yields the values of a piece, some rows at a time."""

@@ -27,8 +27,8 @@ from meshkeras.store.replicas import Replicas
 from meshkeras.store.shard_reader import ShardReader
 
 _DAMAGED_MEANWHILE = (
-    "%s It was damaged while it was loaded: some variables have changed. "
-    "Load a checkpoint again.")
+    "%s That happened while variables were set: some have changed. Load a "
+    "checkpoint again.")
 
 
 class Differences(NamedTuple):
@@ -170,7 +170,8 @@ def _fitting(store, manifest, roles, found):
 class _StoreReader:
   """Reads what the variables of a store need of a checkpoint.
 
-  Methods return None, or what went wrong on this process.
+  Methods return None, or what went wrong on this process: whatever it is, it
+  must reach the other processes, which wait.
   """
 
   def __init__(self, store, manifest, boxes):
@@ -182,8 +183,8 @@ class _StoreReader:
   def verify(self, names):
     try:
       self._boxes.verify(self._wanted(names))
-    except CheckpointError as error:
-      return str(error)
+    except Exception as error:
+      return _text(error)
     return None
 
   def assign(self, names):
@@ -191,8 +192,8 @@ class _StoreReader:
     try:
       for name in names:
         self._store.write_slices(name, self._slices(name, arrays))
-    except CheckpointError as error:
-      return str(error)
+    except Exception as error:
+      return _text(error)
     return None
 
   def _wanted(self, names):
@@ -204,3 +205,10 @@ class _StoreReader:
       value = next(arrays)
       self.replicas.add(name, rank, value)
       yield rank, value
+
+
+def _text(error):
+  if isinstance(error, CheckpointError):
+    return str(error)
+  return "the checkpoint cannot be loaded (%s: %s)." % (
+      type(error).__name__, error)

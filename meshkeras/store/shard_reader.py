@@ -76,10 +76,15 @@ class ShardReader:
 
   def announce(self, part, begin, end):
     """Has the system begin to read bytes of a part that will be wanted."""
-    if hasattr(os, "posix_fadvise"):
-      with self._errors_told(part):
-        os.posix_fadvise(self._descriptor(part), part.offset + begin,
-                         end - begin, os.POSIX_FADV_WILLNEED)
+    if not hasattr(os, "posix_fadvise"):
+      return
+    with self._errors_told(part):
+      descriptor = self._descriptor(part)
+    try:
+      os.posix_fadvise(descriptor, part.offset + begin, end - begin,
+                       os.POSIX_FADV_WILLNEED)
+    except OSError:  # only advice
+      pass
 
   def _whole_block(self, name, part, number):
     """Returns a verified block; the array is good until the next call."""

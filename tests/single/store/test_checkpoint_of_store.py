@@ -1,9 +1,7 @@
-"""Saving a store and restoring it: any layout to any other, and damage."""
+"""Saving a store and restoring it: any layout to any other; failures."""
 
 import itertools
-import json
 import os
-import shutil
 
 import numpy as np
 import pytest
@@ -11,87 +9,20 @@ import safetensors
 
 from meshkeras.errors import CheckpointError
 from meshkeras.mesh import Layout, Mesh, slices
-from meshkeras.models.runtime import Runtime
-from meshkeras.saving import reading
 from meshkeras.store import (
-  box_reader,
   commit,
-  counter_random,
   debris,
   manifest,
   owners,
   restore,
   stages,
 )
-from meshkeras.upstream import tf
-
-VARIABLES = (
-    ("a/kernel", (("in", 8), ("hidden", 12)), "float32"),
-    ("a/bias", (("hidden", 12),), "float32"),
-    ("scalar", (), "float64"),
-    ("b/kernel", (("hidden", 12), ("rows", 4), ("cols", 6)), "bfloat16"),
-    ("spectrum", (("rows", 4), ("z", 3)), "complex64"),
-    ("counts", (("cols", 6),), "int64"),
-    ("flags", (("in", 8),), "bool"),
-    ("half", (("cols", 6), ("in", 8)), "float16"),
-    # Of several blocks of checksums, and large enough to be cut for owners.
-    ("big", (("in", 8), ("wide", 70000)), "float32"))
-LAYOUTS = (
-    ("", ""), ("d:2", "in:d"), ("d:4", "hidden:d"), ("d:4", ""),
-    ("d:2,m:2", "rows:d,hidden:m"), ("d:2,m:2", "wide:m,in:d"),
-    ("m:2", "cols:m"))
-WEIGHTS = ("weight",)
-
-
-def initial(key, sizes, box, dtype):
-  return (counter_random.numpy_normal(key, sizes, box) * 3).astype(dtype)
-
-
-def make_store(mesh, layout, variables=VARIABLES):
-  runtime = Runtime(Mesh(mesh, simulate=True), Layout(layout), seed=3)
-  for name, dims, dtype in variables:
-    runtime.store.create(name, dims, tf.as_dtype(dtype), initial,
-                         trainable=True, role="weight")
-  runtime.store.initialize()
-  return runtime.store
-
-
-def full_values(store):
-  return {name: store.gather(name).tobytes() for name in store.names()}
-
-
-def clear(store):
-  for name in store.names():
-    store.write_slices(name, {
-        rank: np.zeros_like(value)
-        for rank, value in store.read_slices(name).items()})
-
-
-def load(store, path, strict=True):
-  return restore.restore(
-      store, path, restore.read_agreed(path), WEIGHTS, strict)
-
-
-@pytest.fixture(scope="module")
-def stores():
-  return {layout: make_store(*layout) for layout in LAYOUTS}
-
-
-@pytest.fixture(scope="module")
-def values(stores):
-  return full_values(stores[LAYOUTS[0]])
-
-
-@pytest.fixture
-def store(stores, values):
-  """The store of one processor, with its first values."""
-  found = stores[("", "")]
-  found.initialized = True
-  for name in found.names():
-    found.scatter(name, np.frombuffer(
-        values[name], manifest.numpy_dtype(found[name].dtype.name)).reshape(
-            found[name].full_shape))
-  return found
+from tests.single.store.stores import (
+  clear,
+  full_values,
+  load,
+  make_store,
+)
 
 
 def test_save_at_each_layout_loads_at_every_other_bit_equal(
@@ -162,136 +93,6 @@ def test_owners_share_the_bytes_evenly():
         dims = next(v.dims for v in variables if v.name == piece.name)
         held = slices.slice_box(dims, layout, mesh, rank)
         assert slices.intersect(held, piece.box) == piece.box
-
-
-def damage(path, change):
-  text = (path / manifest.INDEX_NAME).read_text()
-  content = json.loads(text)
-  del content["index_crc32"]
-  change(content)
-  (path / manifest.INDEX_NAME).write_text(json.dumps(content))
-
-
-def flip(path, name, at):
-  shard = path / name
-  data = bytearray(shard.read_bytes())
-  data[at] ^= 1
-  shard.write_bytes(bytes(data))
-
-
-def test_damage_is_told_and_nothing_changes(stores, store, values, tmp_path):
-  whole = tmp_path / "whole"
-  commit.save(stores[("d:2", "in:d")], str(whole), {})
-  index = manifest.read(str(whole))
-  shard = sorted(index.files)[1]
-  size = index.files[shard]
-  part = index.variables["big"].slices[-1]
-
-  def copy(name):
-    shutil.copytree(whole, tmp_path / name)
-    return tmp_path / name
-
-  def refused(path, *words):
-    clear(store)
-    before = full_values(store)
-    with pytest.raises(CheckpointError) as caught:
-      load(store, str(path))
-    for word in words:
-      assert word in str(caught.value), str(caught.value)
-    assert full_values(store) == before
-    # Variables that have no values yet have none again, the others theirs.
-    new = ("a/bias", "half", "spectrum")
-    for name in new:
-      store[name].initialized = False
-    with pytest.raises(CheckpointError) as caught:
-      load(store, str(path))
-    for word in words:
-      assert word in str(caught.value), str(caught.value)
-    for name in new:
-      assert not store[name].initialized
-      store[name].initialized = True
-    assert {name: store.gather(name).tobytes() for name in store.names()
-            if name not in new} == {
-                name: value for name, value in before.items()
-                if name not in new}
-
-  path = copy("flipped")
-  flip(path, part.file, part.offset + part.num_bytes - 1)
-  refused(path, part.file, "'big'", "checksum", "expected")
-  path = copy("truncated")
-  os.truncate(path / shard, size - 1)
-  refused(path, shard, "%d bytes expected, %d found" % (size, size - 1))
-  path = copy("missing")
-  os.unlink(path / shard)
-  refused(path, shard, "none found")
-  path = copy("newer")
-  damage(path, lambda content: content.update(version=99))
-  refused(path, "version 99", "up to 1")
-  path = copy("moved")
-  damage(path, lambda content: content["variables"][0]["slices"].pop())
-  refused(path, "'a/kernel'", "48 elements, 96 expected")
-  path = copy("cut")
-  text = (path / manifest.INDEX_NAME).read_text()
-  (path / manifest.INDEX_NAME).write_text(text[:len(text) // 2])
-  refused(path, "no JSON")
-  refused(tmp_path, "there is no meshkeras.json")
-  refused(tmp_path / "nowhere", "not there")
-  # A copy is as good as the first.
-  load(store, str(copy("copy")))
-  assert full_values(store) == values
-
-
-def test_any_flipped_bit_of_any_file_is_told(tmp_path):
-  """Index, headers and values: what is loaded is what was saved, or nothing.
-
-  Some bits of the index do not matter: in its own checksum's name.
-  """
-  small = make_store("m:2", "cols:m", VARIABLES[:3])
-  whole = tmp_path / "whole"
-  commit.save(small, str(whole), {"note": "some text"})
-  before = full_values(small)
-  random = np.random.RandomState(1)
-  for file in sorted(whole.iterdir()):
-    content = file.read_bytes()
-    places = set(random.randint(0, len(content), 150)) | set(range(16)) | set(
-        range(len(content) - 40, len(content)))
-    for at in sorted(places):
-      changed = bytearray(content)
-      changed[at] ^= 1 << random.randint(8)
-      file.write_bytes(bytes(changed))
-      name = content.rfind(b'"index_crc32"')
-      if file.name != manifest.INDEX_NAME or not (
-          name <= at < name + 13 or at >= len(content) - 3):
-        with pytest.raises(CheckpointError):
-          load(small, str(whole))
-        with pytest.raises(CheckpointError):
-          reading.verify(str(whole))
-        assert full_values(small) == before, (file, at)
-    file.write_bytes(content)
-  load(small, str(whole))
-
-
-def test_replicas_that_differ_after_a_load_are_told(
-    stores, store, tmp_path, monkeypatch):
-  """B23: only some of the replicas had the restored values."""
-  commit.save(store, str(tmp_path), {})
-  target = stores[("d:2,m:2", "rows:d,hidden:m")]
-  read = box_reader.BoxReader.read
-
-  def read_wrong(self, wanted):
-    names = [variable.name for variable, _ in wanted]
-    wrong = names.index("a/bias") + 2  # rank 2's, a replica of rank 0's
-    for number, value in enumerate(read(self, wanted)):
-      if number == wrong:
-        value[0] += 1
-      yield value
-
-  monkeypatch.setattr(box_reader.BoxReader, "read", read_wrong)
-  with pytest.raises(CheckpointError) as caught:
-    load(target, str(tmp_path))
-  assert ("%s: variable 'a/bias': ranks 0 and 2 hold the same part (hidden "
-          "0:6) and have set values of the checksums " % tmp_path) in str(
-              caught.value)
 
 
 def test_differing_variables_are_told_in_one_report(
