@@ -15,6 +15,12 @@ from meshkeras.mesh.process_sets import current_job
 # A process that calls sys.exit while others train must not wait for ever.
 WAIT_SECONDS = 20.0
 
+# What Horovod's operations say when another process has gone.
+_SHUT_DOWN = "Horovod has been shut down"
+_ECHO = (
+    "meshkeras: rank %d of %d ends because another process has ended: by an "
+    "error, which that process shows, or before the end of the script.\n")
+
 _state = {"registered": False, "failed": False}
 
 
@@ -28,9 +34,13 @@ def leave_together():
   _state["registered"] = True
   previous = sys.excepthook
 
-  def hook(*exception):
+  def hook(kind, error, trace):
     _state["failed"] = True
-    previous(*exception)
+    if _SHUT_DOWN in str(error):
+      # The report of the process that failed should be the only one (B50).
+      sys.stderr.write(_ECHO % (current_job().rank, current_job().size))
+    else:
+      previous(kind, error, trace)
 
   sys.excepthook = hook
   atexit.register(_wait)

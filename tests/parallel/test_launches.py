@@ -124,6 +124,9 @@ def test_one_rank_that_leaves_ends_the_job(tmp_path, leave, trace):
   assert done.code not in (0, None)
   assert trace in done.output
   assert "TRAINED" not in done.output
+  # B50: what the others notice of it does not hide the error itself.
+  assert "rank 0 of 2 ends because another process has ended" in done.output
+  assert done.output.count("Traceback") <= (2 if trace else 1)  # + launcher's
   assert seconds < SECONDS
 
 
