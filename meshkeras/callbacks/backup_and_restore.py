@@ -1,11 +1,10 @@
 """A fit that goes on by itself after its job has been started again."""
 
-import os
-
 from meshkeras.errors import ArgumentError
 from meshkeras.models.hooks import Callback
 from meshkeras.saving import delete_checkpoint, wait_for_saves
-from meshkeras.saving.checkpoints import holds_index
+from meshkeras.saving.checkpoints import contents_of, holds_index
+from meshkeras.store.paths import checked_path
 
 
 class BackupAndRestore(Callback):
@@ -36,7 +35,8 @@ class BackupAndRestore(Callback):
       raise ArgumentError(
           "BackupAndRestore: save_freq=%r given; accepted is 'epoch' or a "
           "number of batches, at least 1. Change it." % (save_freq,))
-    self.backup_dir = os.fspath(backup_dir)
+    self.backup_dir = checked_path(
+        "BackupAndRestore", "backup_dir", backup_dir)
     self.save_freq = save_freq
     self.delete_checkpoint = delete_checkpoint
     self.asynchronous = asynchronous
@@ -73,5 +73,6 @@ class BackupAndRestore(Callback):
 
   def on_train_end(self, logs=None):
     wait_for_saves()
-    if self.delete_checkpoint:
+    # Not a whole model, which another callback has saved there.
+    if self.delete_checkpoint and contents_of(self.backup_dir) == "training":
       delete_checkpoint(self.backup_dir)

@@ -1,11 +1,11 @@
 """Checkpoints of a fit: after epochs or batches, the best or the newest."""
 
-import os
 
 from meshkeras.callbacks.monitor import Monitor
 from meshkeras.errors import ArgumentError
 from meshkeras.models.hooks import Callback
 from meshkeras.saving import delete_checkpoint, wait_for_saves
+from meshkeras.store.paths import checked_path
 
 _OPTIONS = {"keep": None, "keep_best": None, "asynchronous": False}
 
@@ -54,7 +54,7 @@ class ModelCheckpoint(Callback):
           % (unknown[0], ", ".join(sorted(_OPTIONS))))
     for name, default in _OPTIONS.items():
       setattr(self, name, options.get(name, default))
-    self.filepath = os.fspath(filepath)
+    self.filepath = checked_path("ModelCheckpoint", "filepath", filepath)
     self.monitor = monitor
     self.verbose = verbose
     self.save_best_only = save_best_only

@@ -6,30 +6,41 @@ values; so each collective of the host tells which method it is part of.
 """
 
 import contextlib
-import functools
 
 _stack = []
 
 
+class Call:
+  """One method that this process is in.
+
+  Attributes:
+    name: the method's.
+    in_steps: whether it runs steps, in which the other processes wait for
+      collectives of the graph.
+  """
+
+  def __init__(self, name):
+    self.name = name
+    self.in_steps = False
+
+
 @contextlib.contextmanager
 def within(name):
-  """A scope that belongs to the method `name`."""
-  _stack.append(name)
+  """A scope that belongs to the method `name`; yields its Call."""
+  call = Call(name)
+  _stack.append(call)
   try:
-    yield
+    yield call
   finally:
     _stack.pop()
 
 
-def on_every_process(method):
-  """Decorates a method or function that every process must call."""
-  @functools.wraps(method)
-  def called(*args, **kwargs):
-    with within(method.__name__):
-      return method(*args, **kwargs)
-  return called
+def begin_steps():
+  """Says that the method, from now on, runs steps."""
+  if _stack:
+    _stack[-1].in_steps = True
 
 
 def path():
   """Returns the methods that this process is in, as "fit > save"."""
-  return " > ".join(_stack)
+  return " > ".join(call.name for call in _stack)

@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 
-from meshkeras import upstream
+from meshkeras import errors, upstream
 from meshkeras.errors import ProcessSetError
 from meshkeras.mesh import calls
 from meshkeras.mesh.process_sets import current_job
@@ -21,6 +21,7 @@ _APART = (
     "Call every method on every process, also those that save, load or "
     "return values: take the call out of `if rank == 0` and the like. "
     "meshkeras itself has only process 0 print and commit.")
+_FAILED = "rank %d of %d, in %s: "
 _NO_METHOD = "none of meshkeras's"
 
 
@@ -77,17 +78,46 @@ def gather_objects(value):
 
   Raises:
     ProcessSetError: the processes are in different methods.
+    MeshKerasError: another process has failed; of that error's class.
   """
+  found = _gather_lines([calls.path(), value, None])
+  for rank, (path, _, failure) in enumerate(found):
+    if failure:
+      raise _heard(*failure, _FAILED % (rank, len(found), path or _NO_METHOD))
+  for rank, (path, _, _) in enumerate(found):
+    if path != found[0][0]:
+      raise _heard("ProcessSetError", _APART % (
+          found[0][0] or _NO_METHOD, rank, path or _NO_METHOD))
+  return [value for _, value, _ in found]
+
+
+def tell_failure(error):
+  """Tells the other processes, in their next collective, of an error.
+
+  Called by: processes that raise; the others call `gather_objects`.
+  """
+  _gather_lines([calls.path(), None, [type(error).__name__, str(error)]])
+
+
+def _gather_lines(value):
   # A line each: JSON text on its own has no line ends.
-  text = json.dumps([calls.path(), value]).encode("utf-8") + b"\n"
+  text = json.dumps(value).encode("utf-8") + b"\n"
   if current_job().size > 1:
     text = _gather(np.frombuffer(text, np.uint8)).tobytes()
-  found = [json.loads(line.decode("utf-8")) for line in text.splitlines()]
-  for rank, (path, _) in enumerate(found):
-    if path != found[0][0]:
-      raise ProcessSetError(_APART % (
-          found[0][0] or _NO_METHOD, rank, path or _NO_METHOD))
-  return [value for _, value in found]
+  return [json.loads(line.decode("utf-8")) for line in text.splitlines()]
+
+
+class HeardError(Exception):
+  """Marks an error that all processes know of already."""
+
+
+def _heard(class_name, text, where=""):
+  """Returns an error of a class of meshkeras's that is a HeardError too."""
+  base = getattr(errors, class_name, None)
+  if not (isinstance(base, type) and issubclass(base, errors.MeshKerasError)):
+    base, text = ProcessSetError, "%s: %s" % (class_name, text)
+  return type(base.__name__, (base, HeardError), {
+      "__module__": base.__module__})(where + text)
 
 
 def sum_over_processes(values):

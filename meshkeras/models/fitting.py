@@ -6,7 +6,7 @@ from meshkeras import data
 from meshkeras.errors import ArgumentError, OrderError, near_names
 from meshkeras.layers.arguments import whole_number
 from meshkeras.mesh import Layout, Mesh
-from meshkeras.mesh.calls import on_every_process
+from meshkeras.mesh.together import on_every_process
 from meshkeras.models import batches as batches_lib
 from meshkeras.models import summary, trainer
 from meshkeras.models.batches import Given
@@ -277,9 +277,24 @@ def _agreed(options, validation_arrays, callbacks, optimizer):
   """Returns what of a fit must be the same on every process, as text."""
   agreed = {name: str(value) for name, value in options.items()}
   agreed["validation"] = validation_arrays is not None
-  agreed["callbacks"] = [type(c).__name__ for c in _as_list(callbacks)]
+  agreed["callbacks"] = [_settings(c) for c in _as_list(callbacks)]
   agreed["optimizer"] = optimizer.numbers()
   return agreed
+
+
+def _settings(callback):
+  """Returns a callback's class and, of meshkeras's own, its arguments.
+
+  One that saves after other steps than its twin on another process would
+  wait for it for ever. What a user's callback keeps may differ.
+  """
+  cls = type(callback)
+  if not cls.__module__.startswith("meshkeras."):
+    return cls.__name__
+  return [cls.__name__] + sorted(
+      "%s=%r" % (name, value) for name, value in vars(callback).items()
+      if not name.startswith("_")
+      and isinstance(value, (bool, int, float, str, type(None))))
 
 
 def _validation_arrays(validation_data):

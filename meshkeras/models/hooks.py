@@ -3,6 +3,7 @@
 import sys
 
 from meshkeras.errors import ArgumentError
+from meshkeras.layers.configured import plain_value
 
 
 class Callback:
@@ -214,7 +215,10 @@ class CallbackList:
 
   def get_state(self):
     """Returns {key: state} of the callbacks that keep one."""
-    states = {key: callback.get_state() for key, callback in self._by_key()}
+    states = {
+        key: plain_value(callback.get_state(),
+                         "%s: get_state" % type(callback).__name__)
+        for key, callback in self._by_key()}
     return {key: state for key, state in states.items() if state}
 
   def set_state(self, states):

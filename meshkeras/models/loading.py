@@ -2,10 +2,10 @@
 
 import os
 
-from meshkeras.errors import CheckpointError
+from meshkeras.errors import ArgumentError, CheckpointError
 from meshkeras.mesh import Mesh
-from meshkeras.mesh.calls import on_every_process
 from meshkeras.mesh.process_sets import current_job
+from meshkeras.mesh.together import on_every_process
 from meshkeras.models.model import Model
 from meshkeras.models.sequential import Sequential
 from meshkeras.saving import config
@@ -36,10 +36,15 @@ def load_model(path, mesh=None, layout=None, custom_objects=None):
   Called by: every process.
 
   Raises:
+    ArgumentError: custom_objects is no dictionary, or path no path.
     CheckpointError: on every process: the checkpoint is damaged, holds no
       architecture, or needs classes that are not known.
     LayoutError: the layout does not fit the model.
   """
+  if not isinstance(custom_objects, (dict, type(None))):
+    raise ArgumentError(
+        "load_model: custom_objects=%r given; accepted is a dictionary {name: "
+        "class or function}. Change it." % (custom_objects,))
   manifest = restore.read_agreed(path)
   description = manifest.header.get("model")
   if not description:

@@ -20,6 +20,7 @@ from meshkeras.layers.layer import Layer, name_layers
 from meshkeras.mesh import Layout, Mesh
 from meshkeras.mesh.layout import check_layout
 from meshkeras.mesh.process_sets import current_job
+from meshkeras.mesh.together import on_every_process
 from meshkeras.models import fitting, saving_methods, seeds
 from meshkeras.models.program import TRAIN, Program
 from meshkeras.models.runtime import Runtime
@@ -172,6 +173,7 @@ class Model(fitting.Fitting, saving_methods.Saving):
 
   # Compiling
 
+  @on_every_process
   def compile(self, optimizer=None, loss=None, metrics=None,
               weighted_metrics=None, mesh=None, layout=None, **unknown):
     """Says how to train, and on which mesh with which layout.

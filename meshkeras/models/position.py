@@ -7,8 +7,9 @@ from meshkeras.models.totals import Totals
 
 _OTHER_DATA = (
     "fit: the checkpoint was made after step %d of epoch %d with %s; fit has "
-    "%s, in which that step is another place. Give the data, batch_size and "
-    "shuffle that it was made with, or a checkpoint from an epoch's end.")
+    "%s, in which that step is another place. Give the data, batch_size, "
+    "shuffle and metrics that it was made with, or a checkpoint from an "
+    "epoch's end.")
 
 
 class Position:
@@ -49,9 +50,11 @@ class Position:
     epoch, step = state["epoch"], state["step_in_epoch"]
     if not step:
       return cls(epoch)
-    if state["data"] != data_state:
+    data = dict(state["data"])
+    data.setdefault("metrics", data_state["metrics"])  # the first checkpoints
+    if data != data_state:
       raise CheckpointError(_OTHER_DATA % (
-          step, epoch, _words(state["data"]), _words(data_state)))
+          step, epoch, _words(data), _words(data_state)))
     sums = np.array(state["sums"], np.float64)
     if len(sums) == job.size:
       own = sums[job.rank]

@@ -2,9 +2,13 @@
 
 import numpy as np
 
-from meshkeras.errors import CheckpointError, DimensionError
+from meshkeras.errors import (
+  ArgumentError,
+  CheckpointError,
+  DimensionError,
+)
 from meshkeras.mesh import host_collectives
-from meshkeras.mesh.calls import on_every_process
+from meshkeras.mesh.together import on_every_process
 from meshkeras.models.program import slot_name
 from meshkeras.saving import config as config_lib
 from meshkeras.store import commit, restore
@@ -100,7 +104,7 @@ class Saving:
       ProcessSetError: the processes have other values; nothing is changed.
     """
     store = self.runtime_to_load().store
-    weights, values = self.weights, [np.asarray(v) for v in values]
+    weights, values = self.weights, self._numbers(values)
     wrong = ["%s: %s expected, %s given" % (
         w.name, tuple(d.size for d in w.dims), v.shape)
              for w, v in zip(weights, values)
@@ -116,6 +120,22 @@ class Saving:
         [checksum(np.ascontiguousarray(value)) for value in values])
     for weight, value in zip(weights, values):
       store.scatter(weight.name, value)
+
+  def _numbers(self, values):
+    """Returns what set_weights was given as a list of arrays of numbers."""
+    try:
+      arrays = [np.asarray(value) for value in values]
+      # bfloat16 and its like are of kind V.
+      wrong = [array.dtype.name for array in arrays
+               if array.dtype.kind not in "biufcV"]
+    except (TypeError, ValueError) as error:
+      wrong = [str(error)]
+    if wrong:
+      raise ArgumentError(
+          "%s: set_weights: %s given (%s); accepted is a list of arrays of "
+          "numbers. Give what get_weights of an equal model returned."
+          % (self.name, type(values).__name__, wrong[0]))
+    return arrays
 
   @on_every_process
   def save(self, path, architecture=True, asynchronous=False):
@@ -202,6 +222,7 @@ class Saving:
       CheckpointError: on every process; no weight has changed.
     """
     store = self.runtime_to_load().store
+    host_collectives.check_equal("load_weights: strict", bool(strict))
     manifest = restore.read_agreed(path)
     found = restore.restore(store, path, manifest, WEIGHTS, strict)
     return None if strict else found

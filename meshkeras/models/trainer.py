@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from meshkeras import data
-from meshkeras.mesh import host_collectives
+from meshkeras.mesh import calls, host_collectives
 from meshkeras.models.position import Position
 from meshkeras.models.program import EVALUATE, PREDICT, TRAIN
 from meshkeras.models.totals import Totals
@@ -93,7 +93,8 @@ class FitLoop:
   def _data_state(self):
     return {"num_rows": self._batches.num_rows,
             "global_batch": self._global_batch,
-            "shuffle": bool(self._options["shuffle"])}
+            "shuffle": bool(self._options["shuffle"]),
+            "metrics": [metric.name for metric, _ in self._program.metrics]}
 
   def _validates(self, epoch):
     frequency = self._options["validation_freq"]
@@ -111,6 +112,7 @@ class FitLoop:
   def _train_epoch(self, epoch):
     order, num_steps = self._order(epoch), self._num_steps
     first, totals = self._position.step, self._position.totals
+    calls.begin_steps()
     refresh = first + 1
     begin = time.monotonic()
     read = self._batches.reader(self._program, order)
@@ -171,6 +173,7 @@ def evaluate(model, batches, batch_size, num_steps, callbacks, progress):
   program = model.program(EVALUATE, global_batch)
   order = batches.order(global_batch)
   totals = Totals()
+  calls.begin_steps()
   callbacks.on_test_begin()
   progress.begin()
   read = batches.reader(program, order)
@@ -200,6 +203,7 @@ def predict(model, batches, batch_size, num_steps, callbacks, progress):
   program = model.program(PREDICT, global_batch)
   order = batches.order(global_batch)
   parts = []
+  calls.begin_steps()
   callbacks.on_predict_begin()
   progress.begin()
   read = batches.reader(program, order)
@@ -225,6 +229,7 @@ def one_batch(model, batches, function):
   program = model.program(function, global_batch)
   order = batches.order(global_batch)
   inputs = batches.reader(program, order)(0)
+  calls.begin_steps()
   result = program.run(inputs, batches.num_rows, model.iterations)
   if function == PREDICT:
     return result[:batches.num_rows]

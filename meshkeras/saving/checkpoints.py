@@ -4,10 +4,11 @@ import os
 
 from meshkeras.errors import CheckpointError, MeshKerasError
 from meshkeras.mesh import host_collectives
-from meshkeras.mesh.calls import on_every_process
 from meshkeras.mesh.process_sets import current_job
+from meshkeras.mesh.together import on_every_process
 from meshkeras.store import debris, manifest
 from meshkeras.store.commit import wait_for_saves
+from meshkeras.store.paths import checked_path
 
 
 @on_every_process
@@ -26,10 +27,11 @@ def latest_checkpoint(directory):
   Raises:
     CheckpointError: a save that ran behind the caller's back has failed.
   """
+  directory = checked_path("latest_checkpoint", "directory", directory)
   wait_for_saves()
   found = None
   if current_job().is_chief:
-    found = newest(os.fspath(directory))
+    found = newest(directory)
   return host_collectives.from_chief(found)
 
 
@@ -45,6 +47,16 @@ def holds_index(directory):
   wait_for_saves()
   return host_collectives.from_chief(
       os.path.lexists(os.path.join(directory, manifest.INDEX_NAME)))
+
+
+@on_every_process
+def contents_of(directory):
+  """Returns "weights", "training" or "model", or None if it is incomplete.
+
+  Called by: every process; process 0 looks, all get the same answer.
+  """
+  header = complete_header(directory) if current_job().is_chief else None
+  return host_collectives.from_chief((header or {}).get("contents"))
 
 
 def newest(directory):
@@ -88,6 +100,7 @@ def delete_checkpoint(path, wait=True):
   Raises:
     CheckpointError: an index is left, because it cannot be removed.
   """
+  path = checked_path("delete_checkpoint", "path", path)
   if wait:
     wait_for_saves()
   problem = None

@@ -20,8 +20,8 @@ import zlib
 
 from meshkeras.errors import CheckpointError
 from meshkeras.mesh import host_collectives, slices
-from meshkeras.mesh.calls import on_every_process
 from meshkeras.mesh.process_sets import current_job
+from meshkeras.mesh.together import on_every_process
 from meshkeras.store import debris, results, shard_files, stages
 from meshkeras.store.manifest import (
   INDEX_NAME,
@@ -30,6 +30,7 @@ from meshkeras.store.manifest import (
   file_problem,
 )
 from meshkeras.store.owners import pieces_by_rank
+from meshkeras.store.paths import checked_path
 
 _FAILED = (
     "%s: the checkpoint was not written: %s. What was there before is as it "
@@ -61,8 +62,9 @@ def save(store, directory, header, names=None, asynchronous=False):
     CheckpointError: on every process, with the reason and the ranks that
       have it; what the directory held is as it was.
   """
+  directory = checked_path("save", "path", directory)
   wait_for_saves()
-  running = Save(store, os.fspath(directory), header,
+  running = Save(store, directory, header,
                  store.names() if names is None else list(names),
                  asynchronous)
   if asynchronous:
@@ -97,7 +99,7 @@ class Save:
     self._variables = {name: _describe(store[name]) for name in names}
     self._pieces = pieces_by_rank(
         self._variables.values(), store.layout, store.mesh)
-    self._agree_on_what()
+    self._agree_on_what(bool(asynchronous))
     self._token = self._open_directory()
     self._copies = self._copy() if asynchronous else None
     # Of an asynchronous save.
@@ -109,7 +111,7 @@ class Save:
 
   # 1. and 2.
 
-  def _agree_on_what(self):
+  def _agree_on_what(self, asynchronous):
     problem = None
     try:
       for variable in self._variables.values():
@@ -119,8 +121,8 @@ class Save:
     host_collectives.agree(problem, CheckpointError)
     described = repr(sorted(self._variables.values())).encode("utf-8")
     host_collectives.check_equal(
-        "save: the directory and the variables",
-        [self._directory, "%08x" % zlib.crc32(described)])
+        "save: the directory, asynchronous or the variables' checksum",
+        [self._directory, asynchronous, "%08x" % zlib.crc32(described)])
 
   def _open_directory(self):
     """Returns the save's token, once process 0 has the directory."""

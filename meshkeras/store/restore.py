@@ -23,9 +23,16 @@ from meshkeras.store import manifest as manifest_lib
 from meshkeras.store import shard_files
 from meshkeras.store.box_reader import BoxReader
 from meshkeras.store.commit import wait_for_saves
+from meshkeras.store.paths import checked_path
 from meshkeras.store.replicas import Replicas
 from meshkeras.store.shard_reader import ShardReader
 
+_LOAD_WHAT_FITS = (
+    "Build the model that was saved; or strict=False loads what fits and "
+    "returns these lists.")
+_REBUILD = (
+    "Build the model that was saved and compile it with the same optimizer; "
+    "or load_weights loads weights alone, and with strict=False what fits.")
 _DAMAGED_MEANWHILE = (
     "%s That happened while variables were set: some have changed. Load a "
     "checkpoint again.")
@@ -47,17 +54,14 @@ class Differences(NamedTuple):
   def __bool__(self):
     return bool(self.missing or self.unexpected or self.mismatched)
 
-  def report(self, directory):
-    """Returns the one message of all of them."""
+  def report(self, directory, advice):
+    """Returns the one message of all of them, and what to do."""
     lines = ["%s: its variables are not the model's:" % directory]
     for what, names in zip(
         ("missing in the checkpoint", "not in the model",
          "of another shape or type"), self):
       lines += ["  %s: %s" % (what, name) for name in names]
-    lines.append(
-        "Build the model that was saved; or strict=False loads what fits "
-        "and returns these lists.")
-    return "\n".join(lines)
+    return "\n".join(lines + [advice])
 
 
 def read_agreed(directory):
@@ -71,8 +75,8 @@ def read_agreed(directory):
   Raises:
     CheckpointError: it is no complete checkpoint; on every process.
   """
+  directory = checked_path("load", "path", directory)
   wait_for_saves()
-  directory = os.fspath(directory)
   found = {"text": None, "problem": None}
   if current_job().is_chief:
     try:
@@ -139,7 +143,8 @@ def restore(store, directory, manifest, roles, strict=True):
   directory = os.fspath(directory)
   found = differences(store, manifest, roles)
   if strict and found:
-    raise CheckpointError(found.report(directory))
+    raise CheckpointError(found.report(
+        directory, _LOAD_WHAT_FITS if roles == ("weight",) else _REBUILD))
   names = _fitting(store, manifest, roles, found)
   held = [name for name in names if store[name].initialized]
   new = [name for name in names if not store[name].initialized]
@@ -149,7 +154,7 @@ def restore(store, directory, manifest, roles, strict=True):
     problem = reader.assign(new)
     try:
       host_collectives.agree(problem, CheckpointError)
-    except CheckpointError:
+    except MeshKerasError:
       for name in new:
         store[name].initialized = False
       raise

@@ -1,58 +1,27 @@
 """What a user gets wrong, on processes: each call must raise on all."""
 
-import contextlib
-import shutil
-import tempfile
 import time
 
 import numpy as np
 
 import meshkeras as mk
 from meshkeras import layers
-from meshkeras.mesh import host_collectives
-from meshkeras.mesh.process_sets import current_job
-
-PIXELS, HIDDEN, CLASSES, ROWS = 8, 16, 4, 12
-
-
-def model_of(pixels=PIXELS, hidden=HIDDEN, classes=CLASSES):
-  return mk.Sequential([
-      mk.Input((pixels,), dims=("pixels",)),
-      layers.Dense(hidden, dim="hidden", name="first"),
-      layers.Dense(classes, dim="classes", name="last")], name="net")
-
-
-def compiled(model=None, mesh=None, layout=None, **options):
-  model = model or model_of()
-  arguments = {
-      "optimizer": "sgd", "mesh": mesh, "layout": layout,
-      "loss": mk.losses.SparseCategoricalCrossentropy(from_logits=True)}
-  model.compile(**{**arguments, **options})
-  return model
-
-
-def rows(num_rows=ROWS):
-  random = np.random.RandomState(1)
-  return (random.standard_normal((num_rows, PIXELS)).astype(np.float32),
-          random.randint(0, CLASSES, num_rows))
-
-
-def rank():
-  return current_job().rank
-
-
-def size():
-  return current_job().size
-
-
-def fit(x=None, y=None, model=None, **options):
-  if x is None:
-    x, y = rows()
-  arguments = {"batch_size": 4, "epochs": 1, "verbose": 0}
-  return (model or compiled()).fit(x, y, **{**arguments, **options})
-
+from tests.parallel.errors_of_one_rank import OF_ONE_RANK
+from tests.parallel.small_nets import (
+  CLASSES,
+  HIDDEN,
+  PIXELS,
+  ROWS,
+  compiled,
+  fit,
+  model_of,
+  rank,
+  rows,
+  size,
+)
 
 # Meshes and layouts
+
 
 def mesh_too_large():
   compiled(mesh="data:%d,model:2" % size())
@@ -272,76 +241,6 @@ def more_epochs_on_the_last_rank():
   fit(epochs=3 if rank() == size() - 1 else 2)
 
 
-def other_rate_on_the_last_rank():
-  rate = 0.2 if rank() == size() - 1 else 0.1
-  fit(model=compiled(optimizer=mk.optimizers.SGD(rate)))
-
-
-def other_rate_after_restore_on_the_last_rank():
-  """B23: only some processes had the restored rate."""
-  with saved_model() as (_, path):
-    momentum = 0.9 if rank() == size() - 1 else 0.5
-    compiled(optimizer=mk.optimizers.SGD(0.3, momentum=momentum)).restore(
-        path)
-
-
-@contextlib.contextmanager
-def saved_model():
-  """Yields (model, path) of a model that has been trained and saved."""
-  path = host_collectives.from_chief(
-      tempfile.mkdtemp() if rank() == 0 else None)
-  model = compiled(optimizer=mk.optimizers.SGD(0.1, momentum=0.5))
-  fit(model=model)
-  model.save(path)
-  try:
-    yield model, path
-  finally:
-    host_collectives.barrier()
-    if rank() == 0:
-      shutil.rmtree(path)
-
-
-def load_weights_on_rank_0_alone():
-  """B49: whoever calls it waited for ever, or loaded alone."""
-  with saved_model() as (model, path):
-    if rank() == 0:
-      model.load_weights(path)
-    fit(model=model)
-
-
-def get_weights_on_rank_0_alone():
-  model = compiled()
-  if rank() == 0:
-    model.get_weights()
-  model.evaluate(*rows(), verbose=0)
-
-
-def set_weights_on_rank_0_alone():
-  model = compiled()
-  values = model.get_weights()
-  if rank() == 0:
-    model.set_weights(values)
-  model.predict(rows()[0], verbose=0)
-
-
-class SaveOnRank0(mk.callbacks.Callback):
-  def on_epoch_end(self, epoch, logs=None):
-    if rank() == 0:
-      self.model.save_weights("never written")
-
-
-def save_in_a_callback_on_rank_0_alone():
-  fit(epochs=2, callbacks=[SaveOnRank0()])
-
-
-def other_values_for_set_weights_on_the_last_rank():
-  model = compiled()
-  values = model.get_weights()
-  if rank() == size() - 1:
-    values[0] = values[0] + 1
-  model.set_weights(values)
-
-
 RAISING = [
     mesh_too_large, mesh_too_small, mesh_of_256, mesh_simulated,
     not_divisible, rule_without_dimension, rule_without_axis,
@@ -358,10 +257,7 @@ RAISING = [
     other_classes_on_the_last_rank, other_layout_on_the_last_rank,
     other_mesh_on_the_last_rank, other_seed_on_the_last_rank,
     other_batch_size_on_the_last_rank, more_epochs_on_the_last_rank,
-    other_rate_on_the_last_rank, other_rate_after_restore_on_the_last_rank,
-    load_weights_on_rank_0_alone, get_weights_on_rank_0_alone,
-    set_weights_on_rank_0_alone, save_in_a_callback_on_rank_0_alone,
-    other_values_for_set_weights_on_the_last_rank]
+] + OF_ONE_RANK
 
 
 def outcome(call):

@@ -1,0 +1,48 @@
+"""Methods that every process calls, and that fail on all or on none."""
+
+import functools
+import threading
+
+from meshkeras.mesh import calls, host_collectives
+from meshkeras.mesh.process_sets import current_job
+
+# How long a process that fails waits for the others to hear of it.
+WAIT_SECONDS = 10.0
+_TOLD = "_meshkeras_told"
+
+
+def on_every_process(method):
+  """Decorates a method or function that every process must call.
+
+  If it raises on one process, the others, which wait for a collective of the
+  host or will come to one, raise too, with that process's reason. Within
+  steps they wait for collectives of the graph and cannot be told: there the
+  launcher ends the job.
+  """
+  @functools.wraps(method)
+  def called(*args, **kwargs):
+    with calls.within(method.__name__) as call:
+      try:
+        return method(*args, **kwargs)
+      except Exception as error:
+        if not call.in_steps and not hasattr(error, _TOLD):
+          _tell(error)
+          setattr(error, _TOLD, True)
+        raise
+  return called
+
+
+def _tell(error):
+  if isinstance(error, host_collectives.HeardError) or (
+      current_job().size == 1):
+    return
+  teller = threading.Thread(target=_exchange, args=(error,), daemon=True)
+  teller.start()
+  teller.join(WAIT_SECONDS)
+
+
+def _exchange(error):
+  try:
+    host_collectives.tell_failure(error)
+  except Exception:  # the others are gone: there is nobody to tell
+    pass
