@@ -5,7 +5,7 @@ import sys
 from absl import app, flags
 
 from meshkeras.cli import show_checkpoint
-from meshkeras.errors import MeshKerasError
+from meshkeras.errors import ArgumentError, MeshKerasError
 from meshkeras.saving import reading
 
 _USAGE = """python -m meshkeras COMMAND [flags]
@@ -15,8 +15,11 @@ _USAGE = """python -m meshkeras COMMAND [flags]
   export PATH OUT      full values to one file, OUT.safetensors or OUT.npz
   diff PATH PATH       how the variables of two checkpoints differ
 
-Exit code: 0; 1 for a damaged checkpoint, or one that differs; 2 for a wrong
-command."""
+  --files              inspect: each part of each variable, and its file
+  --role=weight|slot   export: only these variables
+
+Exit code: 0; 1 for a checkpoint that is damaged, not there or different, or
+an OUT that cannot be written; 2 for a wrong command."""
 
 _role = flags.DEFINE_enum(
     "role", None, ["weight", "slot"], "export: only these variables.")
@@ -70,7 +73,7 @@ def run(arguments):
     return _COMMANDS[name][0](*paths)
   except MeshKerasError as error:
     print(error, file=sys.stderr)
-    return 1
+    return 2 if isinstance(error, ArgumentError) else 1
 
 
 def main():
@@ -79,6 +82,9 @@ def main():
 
 
 def _parse(arguments):
+  if {"--help", "-h"} & set(arguments[1:]):
+    print(_USAGE)
+    sys.exit(0)
   try:
     return flags.FLAGS(arguments)
   except flags.Error as error:

@@ -51,14 +51,21 @@ class Configured:
 
     Raises:
       ArgumentError: an argument is not kept in an attribute of its name,
-        or has a value that cannot be written down.
+        has a value that cannot be written down, or has no name.
     """
     config = {}
+    own = type(self).get_config is Configured.get_config
+    if own and any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(
+        type(self)).parameters.values()):
+      raise ArgumentError(
+          "%s: the constructor takes arguments without names (*args), which "
+          "a config cannot hold. Give them names, or define get_config and "
+          "from_config." % type(self).__name__)
     for name in accepted_keywords(type(self)):
       if hasattr(self, name):
         config[name] = plain_value(
             getattr(self, name), "%s: %s" % (type(self).__name__, name))
-      elif type(self).get_config is Configured.get_config:
+      elif own:
         raise ArgumentError(
             "%s: argument %r is not kept in an attribute of that name, so "
             "get_config cannot return it. Set self.%s in the constructor, "

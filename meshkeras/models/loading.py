@@ -15,6 +15,12 @@ _NO_ARCHITECTURE = (
     "%s: it holds no architecture (contents: %s). Build and compile the "
     "model and call load_weights or restore; or save by model.save.")
 
+_NOT_BUILT = (
+    "%s: the model cannot be built from what the index says of it (%s: %s). "
+    "If classes of your own have changed since, give those it was saved "
+    "with; else the index was changed: use another checkpoint, or build the "
+    "model and load_weights.")
+
 
 @on_every_process
 def load_model(path, mesh=None, layout=None, custom_objects=None):
@@ -54,9 +60,13 @@ def load_model(path, mesh=None, layout=None, custom_objects=None):
     saved = Mesh(manifest.header["mesh"])
     if saved.size == current_job().size:
       mesh, layout = saved, manifest.header["layout"]
-  model, compiled = config.rebuild(
-      description, {"Model": Model, "Sequential": Sequential},
-      custom_objects)
+  try:
+    model, compiled = config.rebuild(
+        description, {"Model": Model, "Sequential": Sequential},
+        custom_objects)
+  except (AttributeError, KeyError, TypeError, ValueError) as error:
+    raise CheckpointError(_NOT_BUILT % (
+        os.fspath(path), type(error).__name__, error)) from error
   model.compile(mesh=mesh, layout=layout, **compiled)
   model.restore_from(path, manifest, at_once=False)
   return model

@@ -21,6 +21,9 @@ ALL = ("weight", "slot")
 _NO_TRAINING = (
     "%s: it holds weights alone, without the optimizer's variables and the "
     "place in the training. Use load_weights, or a checkpoint of model.save.")
+_INCOMPLETE = (
+    "%s: the index lacks %s, or has it of another type. It was changed: use "
+    "another checkpoint, or load_weights.")
 _OTHER_SEED = (
     "%s: saved with seed %s; this model has seed %s, so the order of rows "
     "would change. Call meshkeras.set_random_seed(%s) before compile.")
@@ -259,6 +262,7 @@ class Saving:
     header = manifest.header
     if header.get("contents") not in ("model", "training"):
       raise CheckpointError(_NO_TRAINING % path)
+    _check_header(header, path)
     runtime = self.runtime_to_load(header["seed"])
     if runtime.seed != header["seed"]:
       raise CheckpointError(_OTHER_SEED % (
@@ -294,6 +298,19 @@ class Saving:
         "restore: the optimizer or the place in the training",
         [self.optimizer and self.optimizer.numbers(), training["epoch"],
          training["step_in_epoch"]])
+
+
+def _check_header(header, path):
+  """Raises CheckpointError if what going on needs is not in the index."""
+  wrong = [key for key, kind in (
+      ("seed", int), ("step", int), ("training", dict))
+           if not isinstance(header.get(key), kind)]
+  if not wrong:
+    wrong = ["training: " + key for key in (
+        "epoch", "step_in_epoch", "callbacks", "learning_rate")
+             if key not in header["training"]]
+  if wrong:
+    raise CheckpointError(_INCOMPLETE % (path, ", ".join(wrong)))
 
 
 def _plain_rate(optimizer):

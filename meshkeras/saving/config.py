@@ -47,7 +47,8 @@ def describe(model):
   try:
     config = _model_config(model)
   except MeshKerasError as error:
-    problems.append(str(error))
+    if not problems:  # a part's fault is the model's too
+      problems.append(str(error))
   problems += ["the name %r is that of a part of meshkeras" % name
                for name in customs if registry.has_built_in_name(name)]
   if problems:
@@ -137,10 +138,30 @@ def _problems(part):
   # Whatever the user's constructor raises is what loading would raise.
   except Exception as error:
     return ["%s: %s" % (label, error)]
+  plain = [name for name in accepted_keywords(type(part))
+           if _came_back_plain(getattr(part, name, None),
+                               getattr(again, name, None))]
+  if plain:
+    return ["%s: argument %r holds an object of meshkeras's, which comes back "
+            "as a dictionary. Let the constructor take plain values and make "
+            "the object, or define from_config." % (label, name)
+            for name in plain]
   changed = sorted(key for key in set(config) | set(found)
                    if config.get(key) != found.get(key))
   return ["%s: built from %s=%r it has %s=%r" % (
       label, key, config.get(key), key, found.get(key)) for key in changed]
+
+
+def _came_back_plain(given, again):
+  """Whether an object of an argument has become a dictionary."""
+  if isinstance(again, dict) and not isinstance(given, dict):
+    return hasattr(given, "get_config")
+  if isinstance(given, dict) and isinstance(again, dict):
+    return any(_came_back_plain(value, again.get(key))
+               for key, value in given.items())
+  if isinstance(given, (list, tuple)) and isinstance(again, (list, tuple)):
+    return any(map(_came_back_plain, given, again))
+  return False
 
 
 def rebuild(description, classes, custom_objects):

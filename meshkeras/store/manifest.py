@@ -166,7 +166,7 @@ def index_text(directory):
   try:
     with open(path, encoding="utf-8") as file:
       return file.read()
-  except FileNotFoundError:
+  except (FileNotFoundError, NotADirectoryError):
     what = "there is no %s in it" % INDEX_NAME
     if not os.path.isdir(directory):
       what = "it is %s" % (
@@ -203,12 +203,12 @@ def parse(text, where):
   try:
     files = {str(k): int(v) for k, v in content.pop("files").items()}
     variables = [_variable(v) for v in content.pop("variables")]
+    for variable in variables:
+      _check_variable(variable, files, path)
   except (AttributeError, KeyError, TypeError, ValueError) as error:
     raise CheckpointError(_NOT_ONE % (
         path, "its description of files or variables is damaged (%s: %s)"
         % (type(error).__name__, error))) from None
-  for variable in variables:
-    _check_variable(variable, files, path)
   return Manifest(decode_floats(content), files,
                   {v.name: v for v in variables})
 
@@ -228,7 +228,7 @@ def _variable(fields):
                  tuple(map(int, p["shape"])), int(p["offset"]),
                  int(p["bytes"]), str(p["crc32"]))
       for p in fields["slices"])
-  numpy_dtype(fields["dtype"])
+  numpy_dtype(str(fields["dtype"]))
   return VariableEntry(
       str(fields["name"]),
       tuple((str(name), int(size)) for name, size in fields["dims"]),

@@ -81,7 +81,7 @@ def test_export_writes_full_values(saved, run, tmp_path):
   for name, value in expected.items():
     np.testing.assert_array_equal(found[name], value)
   code, _, err = run("export", path, tmp_path / "o.bin")
-  assert code == 1 and ".safetensors or .npz" in err
+  assert code == 2 and ".safetensors or .npz" in err
 
 
 def test_diff_tells_values_names_and_dims(saved, run, tmp_path):
@@ -107,3 +107,14 @@ def test_wrong_commands_print_the_usage(run, tmp_path):
     assert code == 2 and "python -m meshkeras COMMAND" in err
   code, _, err = run("inspect", tmp_path)
   assert code == 1 and "no meshkeras.json" in err
+  (tmp_path / "file").write_text("text")
+  code, _, err = run("verify", tmp_path / "file")
+  assert code == 1 and "file: it is a file" in err
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_prints_the_usage(capsys, flag):
+  with pytest.raises(SystemExit) as ended:
+    main._parse(["meshkeras", "inspect", flag])
+  assert ended.value.code == 0
+  assert "python -m meshkeras COMMAND" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """model.save, load_model, save_weights, load_weights, custom objects."""
 
+import json
 import os
 import warnings
 
@@ -194,6 +195,68 @@ def test_what_cannot_be_rebuilt_is_said_when_saving(tmp_path):
         mk.callbacks.ModelCheckpoint(tmp_path / "saved")])
   assert model.iterations == 0
   model.save_weights(str(tmp_path / "saved"))
+
+
+class WithPart(layers.Layer):
+  """A user's layer that is given another layer."""
+
+  def __init__(self, parts, **options):
+    super().__init__(**options)
+    self.parts = parts
+
+  def call(self, x, training=False):
+    return self.parts[0](x)
+
+
+class WithoutNames(layers.Layer):
+  """A user's layer whose arguments have no names."""
+
+  def __init__(self, *factors, **options):
+    super().__init__(**options)
+    self.factors = factors
+
+  def call(self, x, training=False):
+    return x * self.factors[0]
+
+
+@pytest.mark.parametrize("layer, words", [
+    (lambda: WithPart([layers.Activation("relu")], name="odd"),
+     "WithPart 'odd': argument 'parts' holds an object of meshkeras's"),
+    (lambda: WithoutNames(2.0, 3.0, name="odd"),
+     "WithoutNames: the constructor takes arguments without names (*args)")])
+def test_arguments_that_do_not_come_back_are_said_when_saving(
+    tmp_path, layer, words):
+  model = mk.Sequential([
+      mk.Input((8,), dims=("in",)), layer(), layers.Dense(4, dim="out")])
+  model.compile("sgd", "mse")
+  with pytest.raises(CheckpointError) as caught:
+    model.save(tmp_path / "saved")
+  assert str(caught.value).count(words) == 1, str(caught.value)
+  assert not (tmp_path / "saved").exists()
+
+
+@pytest.mark.parametrize("change, words", [
+    (lambda c: c.pop("seed"), "lacks seed"),
+    (lambda c: c.update(training=[]), "lacks training"),
+    (lambda c: c["training"].pop("learning_rate"),
+     "lacks training: learning_rate"),
+    (lambda c: c["model"]["compile"].pop("loss"),
+     "cannot be built from what the index says of it (KeyError: 'loss')"),
+    (lambda c: c["variables"][0].update(dtype=True),
+     "its description of files or variables is damaged (TypeError")])
+def test_index_changed_by_hand_is_told(tmp_path, change, words):
+  model = small_model.make()
+  model.save(tmp_path / "saved")
+  index = tmp_path / "saved" / "meshkeras.json"
+  content = json.loads(index.read_text())
+  del content["index_crc32"]
+  change(content)
+  index.write_text(json.dumps(content))
+  with pytest.raises(CheckpointError) as caught:
+    mk.load_model(tmp_path / "saved")
+  assert str(tmp_path / "saved") in str(caught.value)
+  assert words in str(caught.value), str(caught.value)
+  mk.latest_checkpoint(tmp_path)
 
 
 def test_register_refuses_names_that_are_taken(registered):
