@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 
 import meshkeras as mk
@@ -13,7 +14,7 @@ from meshkeras.callbacks import (
   ModelCheckpoint,
   ReduceLROnPlateau,
 )
-from meshkeras.errors import CheckpointError
+from meshkeras.errors import ArgumentError, CheckpointError
 from meshkeras.saving import latest_checkpoint
 from tests.single.saving import small_model
 
@@ -147,8 +148,68 @@ def test_resume_with_other_data_or_seed_is_an_error(tmp_path):
   with pytest.raises(CheckpointError, match="set_random_seed.0."):
     model.restore(path)
   other = small_model.make(optimizer=mk.optimizers.SGD(0.1))
-  with pytest.raises(CheckpointError, match="momentum"):
+  with pytest.raises(CheckpointError, match="momentum") as caught:
     other.restore(path)
+  assert "compile it with the same optimizer" in str(caught.value)
+
+
+@pytest.mark.parametrize("metrics, words", [
+    ([], r"metrics=\[\]"), (["accuracy", "mse"], "'accuracy', 'mse'")])
+def test_resume_in_an_epoch_with_other_metrics_is_an_error(
+    tmp_path, metrics, words):
+  """The sums of one metric went on as those of another."""
+  path = str(tmp_path / "saved")
+  with pytest.raises(KeyboardInterrupt):
+    small_model.fit(small_model.make(), 2, [
+        ModelCheckpoint(path, "loss", save_freq=2), Stop(3)])
+  model = small_model.make()
+  model.compile(
+      mk.optimizers.Adam(0.01), "mse" if "mse" in metrics else model.loss,
+      metrics, mesh=mk.Mesh("", simulate=True), layout="")
+  model.restore(path)
+  with pytest.raises(CheckpointError,
+                     match=r"metrics=\['accuracy'\].*" + words):
+    x, y = small_model.arrays()
+    y = np.eye(4)[y] if "mse" in metrics else y
+    model.fit(x, y, batch_size=small_model.BATCH_SIZE, epochs=2, verbose=0)
+
+
+class Scalars(Callback):
+  """Its state is a NumPy number."""
+
+  def __init__(self):
+    self.seen = np.float32(0.5)
+
+  def get_state(self):
+    return {"seen": self.seen, "list": [np.int64(3)]}
+
+  def set_state(self, state):
+    self.restored = state
+
+
+def test_state_of_numpy_numbers_comes_back_as_numbers(tmp_path):
+  with pytest.raises(KeyboardInterrupt):
+    small_model.fit(small_model.make(), 2, [
+        BackupAndRestore(tmp_path / "backup"), Scalars(), Stop(None, 1)])
+  again = Scalars()
+  small_model.fit(small_model.make(), 2, [
+      BackupAndRestore(tmp_path / "backup"), again])
+  assert again.restored == {"seen": 0.5, "list": [3]}
+
+
+def test_state_that_cannot_be_kept_is_told_with_the_callback(tmp_path):
+  callback = Scalars()
+  callback.seen = object()
+  with pytest.raises(ArgumentError, match="Scalars: get_state: a value of "):
+    small_model.fit(small_model.make(), 2, [
+        BackupAndRestore(tmp_path / "backup"), callback])
+
+
+def test_backup_does_not_remove_what_another_callback_has_saved(tmp_path):
+  path = tmp_path / "both"
+  small_model.fit(small_model.make(), 1, [
+      BackupAndRestore(path), ModelCheckpoint(path, "loss")])
+  assert mk.load_model(path).iterations == 5
 
 
 def test_schedule_goes_on_at_its_position(tmp_path):
