@@ -9,6 +9,8 @@ from meshkeras.mesh.process_sets import current_job
 # How long a process that fails waits for the others to hear of it.
 WAIT_SECONDS = 10.0
 _TOLD = "_meshkeras_told"
+# Threads that still wait to tell of an error; one at most.
+_tellers = []
 
 
 def on_every_process(method):
@@ -21,6 +23,9 @@ def on_every_process(method):
   """
   @functools.wraps(method)
   def called(*args, **kwargs):
+    # A script that caught the error and goes on stays in step.
+    while _tellers:
+      _tellers.pop().join()
     with calls.within(method.__name__) as call:
       try:
         return method(*args, **kwargs)
@@ -39,6 +44,8 @@ def _tell(error):
   teller = threading.Thread(target=_exchange, args=(error,), daemon=True)
   teller.start()
   teller.join(WAIT_SECONDS)
+  if teller.is_alive():
+    _tellers.append(teller)
 
 
 def _exchange(error):

@@ -11,7 +11,7 @@ import resource
 import threading
 
 _CLONE_NEWNS = 0x20000
-_MS_REC, _MS_PRIVATE = 0x4000, 1 << 18
+_MS_REC, _MS_PRIVATE, _MNT_DETACH = 0x4000, 1 << 18, 2
 _NOBODY = 65534
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -20,26 +20,24 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class FullDisk:
   """A file system of one page, filled, in place of a directory.
 
-  The thread gets a view of the mounted file systems of its own; threads that
-  it starts later share it. Where that is not allowed, files may have 64
-  bytes.
+  The thread gets a view of the mounted file systems of its own, for good;
+  threads that it starts later share it. Where that is not allowed, files may
+  have 64 bytes.
   """
 
   def __init__(self, path):
     self._path = path
-    self._before = None
+    self._thread = None
     self.means = None
 
   def __call__(self):
-    before = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY)
     try:
       _check(_libc.unshare(_CLONE_NEWNS))
     except PermissionError:
-      os.close(before)
       self.means = "a limit of the size of files"
       _limit_files(64)
       return
-    self._before = before, os.getcwd(), threading.get_ident()
+    self._thread = threading.get_ident()
     self.means = "a full file system"
     _check(_libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
     _check(_libc.mount(b"tmpfs", self._path.encode(), b"tmpfs", 0, b"size=4k"))
@@ -48,13 +46,9 @@ class FullDisk:
 
   def undo(self):
     """Sees the directory again; another thread always has."""
-    if self._before is not None:
-      descriptor, directory, thread = self._before
-      if thread == threading.get_ident():
-        _check(_libc.setns(descriptor, _CLONE_NEWNS))
-        os.chdir(directory)
-      os.close(descriptor)
-      self._before = None
+    if self._thread == threading.get_ident():
+      _check(_libc.umount2(self._path.encode(), _MNT_DETACH))
+    self._thread = None
     _limit_files(resource.getrlimit(resource.RLIMIT_FSIZE)[1])
 
 
