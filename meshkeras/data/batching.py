@@ -15,8 +15,7 @@ def num_steps(num_rows, global_batch):
     >>> num_steps(10, 4)
     3
   """
-  if (isinstance(global_batch, bool)
-      or not isinstance(global_batch, (int, np.integer)) or global_batch < 1):
+  if not _is_whole(global_batch) or global_batch < 1:
     raise ArgumentError(
         "batch_size: %r given; accepted is a whole number of at least 1, the "
         "size of the global batch. Change it." % (global_batch,))
@@ -35,6 +34,10 @@ def padded_batch_size(global_batch, num_parts):
     12
   """
   return -(-global_batch // num_parts) * num_parts
+
+
+def _is_whole(value):
+  return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def steps_to_run(where, name, limit, num_rows, global_batch):
@@ -57,8 +60,7 @@ def steps_to_run(where, name, limit, num_rows, global_batch):
   most = num_steps(num_rows, global_batch)
   if limit is None:
     return most
-  if isinstance(limit, bool) or not isinstance(
-      limit, (int, np.integer)) or not 1 <= limit <= most:
+  if not _is_whole(limit) or not 1 <= limit <= most:
     raise ArgumentError(
         "%s: %s=%r given; accepted is a whole number from 1 to %d, the steps "
         "of %d rows at batch_size %d, or None for all. Change it, or give "

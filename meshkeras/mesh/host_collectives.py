@@ -107,17 +107,23 @@ def _gather_lines(value):
   return [json.loads(line.decode("utf-8")) for line in text.splitlines()]
 
 
-class HeardError(Exception):
+def mark_known(error):
   """Marks an error that all processes know of already."""
+  error.meshkeras_known = True
+  return error
+
+
+def is_known(error):
+  """Whether `mark_known` has marked the error."""
+  return hasattr(error, "meshkeras_known")
 
 
 def _heard(class_name, text, where=""):
-  """Returns an error of a class of meshkeras's that is a HeardError too."""
+  """Returns an error of a class of meshkeras's, marked as known to all."""
   base = getattr(errors, class_name, None)
   if not (isinstance(base, type) and issubclass(base, errors.MeshKerasError)):
     base, text = ProcessSetError, "%s: %s" % (class_name, text)
-  return type(base.__name__, (base, HeardError), {
-      "__module__": base.__module__})(where + text)
+  return mark_known(base(where + text))
 
 
 def sum_over_processes(values):

@@ -8,7 +8,6 @@ from meshkeras.mesh.process_sets import current_job
 
 # How long a process that fails waits for the others to hear of it.
 WAIT_SECONDS = 10.0
-_TOLD = "_meshkeras_told"
 # Threads that still wait to tell of an error; one at most.
 _tellers = []
 
@@ -30,16 +29,15 @@ def on_every_process(method):
       try:
         return method(*args, **kwargs)
       except Exception as error:
-        if not call.in_steps and not hasattr(error, _TOLD):
+        if not call.in_steps and not host_collectives.is_known(error):
           _tell(error)
-          setattr(error, _TOLD, True)
+          host_collectives.mark_known(error)
         raise
   return called
 
 
 def _tell(error):
-  if isinstance(error, host_collectives.HeardError) or (
-      current_job().size == 1):
+  if current_job().size == 1:
     return
   teller = threading.Thread(target=_exchange, args=(error,), daemon=True)
   teller.start()
